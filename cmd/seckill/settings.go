@@ -1,0 +1,530 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// envPrefix begins the name of every environment variable that is ours.
+const envPrefix = "SECKILL_"
+
+// setting is one thing that can be configured. The list of them (settings)
+// drives flags, environment names, YAML keys, defaults, `config print` and the
+// example file, so that these cannot disagree.
+type setting struct {
+	name    string // environment name without prefix, such as LOCK_TTL
+	def     string // default, as it would be written in the environment; empty: none
+	doc     string // one line; also the flag's help and the comment in the example file
+	privacy privacy
+	kind    kind
+}
+
+// kind says which texts a setting takes.
+type kind struct {
+	word    string   // after the flag in the help
+	allowed string   // completes "must be ..."
+	choices []string // for shell completion; nil if there is no short list
+
+	// set reads text into its field and reports whether it is allowed. It gives
+	// no reason: allowed has it, and a library's reason may quote a secret.
+	set func(c *Config, text string) bool
+}
+
+// privacy says what of a value may be shown. Everything but a public value can
+// also be read from a file, by SECKILL_<name>_FILE.
+type privacy int
+
+const (
+	public  privacy = iota
+	address         // URLs: shown without passwords, never quoted in an error
+	secret          // never shown
+)
+
+// key is the setting's name in the YAML file.
+func (s setting) key() string { return strings.Replace(strings.ToLower(s.name), "_", ".", 1) }
+
+// env is the name of the setting's environment variable.
+func (s setting) env() string { return envPrefix + s.name }
+
+// flag is the setting's flag, without the two dashes.
+func (s setting) flag() string { return strings.ReplaceAll(strings.ToLower(s.name), "_", "-") }
+
+// places says where a value can be given, for errors about a missing one.
+func (s setting) places() string {
+	return fmt.Sprintf("set --%s, %s, or %s in the configuration file", s.flag(), s.env(), s.key())
+}
+
+// settingNamed finds a setting by its environment name without prefix.
+func settingNamed(name string) (setting, bool) {
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return settings[i], true
+}
+
+// settingAt finds a setting by its YAML key.
+func settingAt(key string) (setting, bool) {
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
+	if i < 0 {
+		return setting{}, false
+	}
+	return settings[i], true
+}
+
+const (
+	backendEtcd  = "etcd"
+	backendRedis = "redis"
+
+	authJWT    = "jwt"
+	authHeader = "header"
+
+	roleAPI    = "api"
+	roleWorker = "worker"
+)
+
+// duplicateWindow is for how long the order log recognises a resent batch. A
+// stream cannot keep its messages for less than that.
+const duplicateWindow = 2 * time.Minute
+
+// drainTime is how long serving may take to stop. A request that may wait
+// longer could not be answered before the end.
+const drainTime = 10 * time.Second
+
+var settings = []setting{
+	{
+		name: "LOCK_BACKEND", def: backendEtcd, kind: choice(func(c *Config) *string { return &c.LockBackend }, backendEtcd, backendRedis),
+		doc: "store of the leases; recorded in the ledger, change it with seckill lock switch",
+	},
+	{
+		name: "LOCK_TTL", def: "10s", kind: duration(func(c *Config) *time.Duration { return &c.LockTTL }, 2*time.Second, 10*time.Minute),
+		doc: "how long a lease outlives a dead holder",
+	},
+	{
+		name: "REDIS_URL", def: "redis://127.0.0.1:6379", privacy: address, kind: redisURLs(),
+		doc: "Redis of the gates; several, separated by commas, are a cluster",
+	},
+	{
+		name: "NATS_URL", def: "nats://127.0.0.1:4222", privacy: address, kind: natsURLs(),
+		doc: "NATS servers of the order log, separated by commas",
+	},
+	{
+		name: "NATS_MONITOR_URL", privacy: address, kind: webURL(func(c *Config) *string { return &c.NATSMonitorURL }),
+		doc: "monitoring address of a NATS server; lets seckill doctor see the sync setting",
+	},
+	{
+		name: "POSTGRES_URL", privacy: address, kind: postgresURL(),
+		doc: "Postgres of the ledger",
+	},
+	{
+		name: "ETCD_ENDPOINTS", privacy: address, kind: etcdEndpoints(),
+		doc: "etcd members, separated by commas; needed if lock.backend is etcd",
+	},
+	{
+		name: "NAMESPACE", def: "seckill", kind: pattern(func(c *Config) *string { return &c.Namespace }, `[a-z][a-z0-9_]{0,30}`),
+		doc: "prefix of everything in the stores; two installations with different ones never meet",
+	},
+	{
+		name: "HTTP_ADDR", def: "127.0.0.1:8080", kind: listenAddr(func(c *Config) *string { return &c.HTTPAddr }),
+		doc: "where buyers are served; port 0 takes a free one",
+	},
+	{
+		name: "HTTP_TIMEOUT", def: "3s", kind: duration(func(c *Config) *time.Duration { return &c.HTTPTimeout }, 100*time.Millisecond, drainTime),
+		doc: "how long a buyer's request may take before the answer is outcome-unknown or overloaded",
+	},
+	{
+		name: "ADMIN_ADDR", def: "127.0.0.1:8081", kind: listenAddr(func(c *Config) *string { return &c.AdminAddr }),
+		doc: "where operators, probes and metrics are served; port 0 takes a free one",
+	},
+	{
+		name: "ADMIN_TOKEN", privacy: secret, kind: token(func(c *Config) *string { return &c.AdminToken }),
+		doc: "bearer token of the admin routes; without one they refuse",
+	},
+	{
+		name: "START_TIMEOUT", def: "30s", kind: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, time.Second, 10*time.Minute),
+		doc: "how long starting waits for the stores to answer",
+	},
+	{
+		name: "MIGRATE", def: "true", kind: boolean(func(c *Config) *bool { return &c.Migrate }),
+		doc: "whether serving brings the ledger's schema up to date first",
+	},
+	{
+		name: "AUTH_MODE", kind: optionalChoice(func(c *Config) *string { return &c.AuthMode }, authJWT, authHeader),
+		doc: "how buyers are told apart; without one, serving refuses to start",
+	},
+	{
+		name: "AUTH_TRUSTED_PROXIES", def: "127.0.0.0/8,::1/128", kind: prefixes(func(c *Config) *[]netip.Prefix { return &c.AuthTrustedProxies }),
+		doc: "networks whose X-User-ID is believed if auth.mode is header",
+	},
+	{
+		name: "AUTH_JWT_SECRET", privacy: secret, kind: text(func(c *Config) *string { return &c.AuthJWTSecret }),
+		doc: "key of the tokens' HMAC; needed if auth.mode is jwt, 32 bytes or more are advised",
+	},
+	{
+		name: "AUTH_JWT_ISSUER", kind: text(func(c *Config) *string { return &c.AuthJWTIssuer }),
+		doc: "iss that a token must carry; without one, any is taken",
+	},
+	{
+		name: "AUTH_JWT_AUDIENCE", kind: text(func(c *Config) *string { return &c.AuthJWTAudience }),
+		doc: "aud that a token must carry; without one, any is taken",
+	},
+	{
+		name: "AUTH_JWT_LEEWAY", def: "30s", kind: duration(func(c *Config) *time.Duration { return &c.AuthJWTLeeway }, 0, 5*time.Minute),
+		doc: "how far the issuer's clock may differ from ours",
+	},
+	{
+		name: "ROLES", def: "api,worker", kind: subset(func(c *Config) *[]string { return &c.Roles }, roleAPI, roleWorker),
+		doc: "what this process does: api takes orders, worker settles them",
+	},
+	{
+		name: "PARTITIONS", def: "16", kind: integer(func(c *Config) *int { return &c.Partitions }, 1, 256),
+		doc: "slices of the order log, each settled by one worker; recorded in the ledger",
+	},
+	{
+		name: "QUEUE_LIMIT", def: "10000", kind: integer(func(c *Config) *int { return &c.QueueLimit }, 1, math.MaxInt32),
+		doc: "waiting requests per activity; past it the answer is overloaded",
+	},
+	{
+		name: "BACKLOG_LIMIT", def: "1000000", kind: integer(func(c *Config) *int { return &c.BacklogLimit }, 1, math.MaxInt32),
+		doc: "unsettled orders in the log; past it the answer is overloaded",
+	},
+	{
+		name: "LOG_REPLICAS", def: "1", kind: oneOfInts(func(c *Config) *int { return &c.LogReplicas }, 1, 3, 5),
+		doc: "copies of the order log; NATS needs as many servers",
+	},
+	{
+		name: "LOG_MAX_BYTES", def: "8GiB", kind: size(func(c *Config) *int64 { return &c.LogMaxBytes }, 1<<20, 1<<50),
+		doc: "size of the order log; when it is full, orders are refused, never dropped",
+	},
+	{
+		name: "LOG_MAX_AGE", def: "168h", kind: durationOrZero(func(c *Config) *time.Duration { return &c.LogMaxAge }, duplicateWindow, 10*365*24*time.Hour),
+		doc: "how long the log keeps orders for replay, settled or not; 0s keeps them for ever",
+	},
+	{
+		name: "LOG_ACK_WAIT", def: "15s", kind: duration(func(c *Config) *time.Duration { return &c.LogAckWait }, time.Second, duplicateWindow),
+		doc: "how long a worker may be silent about a batch before it is delivered again",
+	},
+}
+
+func duration(field func(*Config) *time.Duration, least, most time.Duration) kind {
+	return kind{
+		word:    "duration",
+		allowed: fmt.Sprintf("a duration from %s to %s", brief(least), brief(most)),
+		set: func(c *Config, text string) (ok bool) {
+			d, err := time.ParseDuration(text)
+			*field(c) = d
+			return err == nil && d >= least && d <= most
+		},
+	}
+}
+
+func durationOrZero(field func(*Config) *time.Duration, least, most time.Duration) kind {
+	k := duration(field, least, most)
+	inRange := k.set
+	k.allowed = "0s, or " + k.allowed
+	k.set = func(c *Config, text string) bool {
+		d, err := time.ParseDuration(text)
+		return inRange(c, text) || err == nil && d == 0
+	}
+	return k
+}
+
+// brief writes 10m instead of 10m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func integer(field func(*Config) *int, least, most int) kind {
+	return kind{
+		word:    "number",
+		allowed: fmt.Sprintf("a whole number from %d to %d", least, most),
+		set: func(c *Config, text string) bool {
+			n, err := strconv.Atoi(text)
+			*field(c) = n
+			return err == nil && n >= least && n <= most
+		},
+	}
+}
+
+func oneOfInts(field func(*Config) *int, allowed ...int) kind {
+	choices := make([]string, len(allowed))
+	for i, n := range allowed {
+		choices[i] = strconv.Itoa(n)
+	}
+	return kind{
+		word:    "number",
+		allowed: alternatives(choices),
+		choices: choices,
+		set: func(c *Config, text string) bool {
+			n, err := strconv.Atoi(text)
+			*field(c) = n
+			return err == nil && slices.Contains(allowed, n)
+		},
+	}
+}
+
+func size(field func(*Config) *int64, least, most int64) kind {
+	return kind{
+		word: "size",
+		allowed: fmt.Sprintf("a size from %s to %s, such as 8GiB",
+			strings.ReplaceAll(humanize.IBytes(uint64(least)), ".0 ", ""), strings.ReplaceAll(humanize.IBytes(uint64(most)), ".0 ", "")),
+		set: func(c *Config, text string) bool {
+			n, err := humanize.ParseBytes(text)
+			if err != nil || n > math.MaxInt64 {
+				return false
+			}
+			*field(c) = int64(n)
+			return int64(n) >= least && int64(n) <= most
+		},
+	}
+}
+
+func boolean(field func(*Config) *bool) kind {
+	choices := []string{"true", "false"}
+	return kind{
+		word:    "bool",
+		allowed: alternatives(choices),
+		choices: choices,
+		set: func(c *Config, text string) bool {
+			v, err := strconv.ParseBool(text)
+			*field(c) = v
+			return err == nil
+		},
+	}
+}
+
+func choice(field func(*Config) *string, choices ...string) kind {
+	return kind{
+		word:    "name",
+		allowed: alternatives(choices),
+		choices: choices,
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return slices.Contains(choices, text)
+		},
+	}
+}
+
+func optionalChoice(field func(*Config) *string, choices ...string) kind {
+	k := choice(field, choices...)
+	given := k.set
+	k.set = func(c *Config, text string) bool { return given(c, text) || text == "" }
+	return k
+}
+
+func subset(field func(*Config) *[]string, choices ...string) kind {
+	return kind{
+		word:    "list",
+		allowed: "one or more of " + strings.Join(choices, ",") + ", each once",
+		choices: append([]string{strings.Join(choices, ",")}, choices...),
+		set: func(c *Config, text string) bool {
+			given := list(text)
+			*field(c) = given
+			for i, one := range given {
+				if !slices.Contains(choices, one) || slices.Contains(given[:i], one) {
+					return false
+				}
+			}
+			return len(given) > 0
+		},
+	}
+}
+
+func prefixes(field func(*Config) *[]netip.Prefix) kind {
+	return kind{
+		word:    "list",
+		allowed: "networks separated by commas, such as 10.0.0.0/8,::1/128",
+		set: func(c *Config, text string) bool {
+			networks := []netip.Prefix{}
+			for _, one := range list(text) {
+				network, err := netip.ParsePrefix(one)
+				if err != nil {
+					return false
+				}
+				networks = append(networks, network.Masked())
+			}
+			*field(c) = networks
+			return true
+		},
+	}
+}
+
+func pattern(field func(*Config) *string, expr string) kind {
+	re := regexp.MustCompile(`\A(?:` + expr + `)\z`)
+	return kind{
+		word:    "name",
+		allowed: "a name that matches " + expr,
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return re.MatchString(text)
+		},
+	}
+}
+
+func text(field func(*Config) *string) kind {
+	return kind{
+		word:    "text",
+		allowed: "any text",
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return true
+		},
+	}
+}
+
+// token takes what fits into an Authorization header, so that a stray blank or
+// line end shows here and not as a token that never matches.
+func token(field func(*Config) *string) kind {
+	return kind{
+		word:    "text",
+		allowed: "printable ASCII without blanks (is there a line end in it?)",
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+		},
+	}
+}
+
+func listenAddr(field func(*Config) *string) kind {
+	return kind{
+		word:    "address",
+		allowed: "an address such as 127.0.0.1:8080 or :8080",
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return hostPort(text)
+		},
+	}
+}
+
+// encoded is said of every URL that may carry a password: a password with a
+// slash or the like in it is what usually spoils one.
+const encoded = "; percent-encode special characters in user and password"
+
+func redisURLs() kind {
+	return kind{
+		word:    "urls",
+		allowed: "one or more of redis://[user:password@]host:port[/db] (or rediss://), separated by commas" + encoded,
+		set: func(c *Config, text string) bool {
+			c.RedisURLs = list(text)
+			return len(c.RedisURLs) > 0 && !slices.ContainsFunc(c.RedisURLs, func(one string) bool { return !urlOf(one, "redis", "rediss") })
+		},
+	}
+}
+
+func natsURLs() kind {
+	return kind{
+		word:    "urls",
+		allowed: "one or more of nats://[user:password@]host:port (or tls://, ws://, wss://), separated by commas" + encoded,
+		set: func(c *Config, text string) bool {
+			urls := list(text)
+			for i, one := range urls {
+				if !strings.Contains(one, "://") {
+					urls[i] = "nats://" + one // as the client would
+				}
+				if !urlOf(urls[i], "nats", "tls", "ws", "wss") {
+					return false
+				}
+			}
+			c.NATSURL = strings.Join(urls, ",")
+			return len(urls) > 0
+		},
+	}
+}
+
+func webURL(field func(*Config) *string) kind {
+	return kind{
+		word:    "url",
+		allowed: "empty, or http://host:port (or https://)" + encoded,
+		set: func(c *Config, text string) bool {
+			*field(c) = text
+			return text == "" || urlOf(text, "http", "https")
+		},
+	}
+}
+
+// postgresURL looks only at the outline: the driver reads certificates and
+// password files while it parses, which must not be needed to print a setting.
+func postgresURL() kind {
+	return kind{
+		word: "url",
+		allowed: "postgres://[user:password@]host:port/database, or keyword=value pairs" +
+			encoded,
+		set: func(c *Config, text string) bool {
+			c.PostgresURL = text
+			scheme, rest, isURL := cutScheme(text)
+			if !isURL {
+				return text == "" || strings.Contains(text, "=")
+			}
+			_, after := splitAuthority(rest)
+			return (scheme == "postgres" || scheme == "postgresql") && !strings.Contains(after, "@")
+		},
+	}
+}
+
+func etcdEndpoints() kind {
+	return kind{
+		word:    "list",
+		allowed: "host:port or http://host:port (or https://), separated by commas, without user and password",
+		set: func(c *Config, text string) bool {
+			c.EtcdEndpoints = list(text)
+			for _, one := range c.EtcdEndpoints {
+				if strings.Contains(one, "@") || !hostPort(one) && !urlOf(one, "http", "https") {
+					return false
+				}
+			}
+			return true
+		},
+	}
+}
+
+// list splits at commas; blanks around the parts do not count, and nothing is an
+// empty list.
+func list(text string) []string {
+	if strings.TrimSpace(text) == "" {
+		return []string{}
+	}
+	parts := strings.Split(text, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+func hostPort(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// urlOf reports whether text is a URL of one of the schemes that names a host
+// and hides no misplaced password.
+func urlOf(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && !strings.Contains(u.Path+u.Fragment, "@")
+}
+
+// alternatives writes "a, b or c".
+func alternatives(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}
