@@ -339,6 +339,7 @@ func TestMaskKeepsTheRest(t *testing.T) {
 		{"POSTGRES_URL", "host=h password=p user=u", "host=h password=xxxxx user=u"},
 		{"REDIS_URL", "redis://:p@h:1/2,rediss://u:p@h:2", "redis://:xxxxx@h:1/2,rediss://u:xxxxx@h:2"},
 		{"NATS_URL", "nats://token@h:1,nats://h:2", "nats://xxxxx@h:1,nats://h:2"},
+		{"NATS_URL", "nats://u:12,p@h:1", "xxxxx"}, // a comma in the password
 		{"ETCD_ENDPOINTS", "h:1,http://h:2", "h:1,http://h:2"},
 		{"ADMIN_TOKEN", "", ""},
 	} {
