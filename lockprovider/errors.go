@@ -92,12 +92,16 @@ func (e *LostError) Unwrap() error { return e.Cause }
 
 // HeldError tells who holds the name. errors.Is(err, ErrHeld) matches it.
 type HeldError struct {
-	Holder Info // as seen by the try; Note and Since may be empty
+	Holder Info // as seen by the try; TTL is 0 (unknown) on etcd
 }
 
 // Error names the holder.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("lockprovider: %q is held by %q (token %d, %v left)", e.Holder.Name, e.Holder.Owner, e.Holder.Token, e.Holder.TTL)
+	s := fmt.Sprintf("lockprovider: %q is held by %q (token %d", e.Holder.Name, e.Holder.Owner, e.Holder.Token)
+	if e.Holder.TTL > 0 {
+		s += fmt.Sprintf(", %v left", e.Holder.TTL)
+	}
+	return s + ")"
 }
 
 // Is makes every HeldError match ErrHeld.

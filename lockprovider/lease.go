@@ -8,7 +8,12 @@ import (
 // Lease is one hold on one name. All methods are safe for concurrent use.
 type Lease struct {
 	*hold
-	ctx context.Context
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	forget func() bool // stops looking at the acquire context
+
+	closed bool // released, or found lost; guarded by core.mu
+	last   bool // its release was the one that counts; guarded by core.mu
 }
 
 // Name is the name given to Acquire.

@@ -40,6 +40,8 @@ type Config struct {
 	Tracer Tracer
 	// Clock replaces the system's clock in tests.
 	Clock Clock
+
+	holes holes // safeguards that a test switched off
 }
 
 // MinTTL is the shortest TTL that a lease can have. etcd's floor is higher (see Lease.TTL).

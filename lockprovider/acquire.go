@@ -1,0 +1,308 @@
+package lockprovider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// An attempt is one acquisition on its way. It runs on a goroutine of the provider,
+// so that the caller can leave at any moment; whoever leaves first decides: a grant
+// that nobody waits for is undone.
+type attempt struct {
+	name, nonce, owner string
+	req                request
+	sess               *session // shared backends only
+	landed             bool     // the store is known to have a queued key of this attempt
+	unsure             bool     // some call had no answer: a key may be in the store
+
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu        sync.Mutex
+	abandoned bool
+	settled   bool
+	done      chan struct{}
+	hold      *hold
+	err       error
+	last      error // latest store failure while waiting
+}
+
+// lineage is how a hold travels in a context, for re-entry.
+type lineage struct {
+	c    *core
+	name string
+}
+
+func (c *core) acquire(ctx context.Context, name string, queue bool, opts []Option) (*Lease, error) {
+	req, err := c.request(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lockprovider: acquire %q: %w", name, context.Cause(ctx))
+	}
+	if outer, ok := ctx.Value(lineage{c, name}).(*hold); ok && !c.off.reentry {
+		if l, err := outer.reenter(ctx, req); l != nil || err != nil {
+			return l, err
+		}
+	}
+	began := c.clock.Now()
+	tctx, span := c.span(ctx, "lock.acquire", slog.String("name", name))
+	l, err := c.pursue(tctx, name, queue, req)
+	c.metrics.acquire.Inc()
+	if err != nil {
+		c.metrics.acquireFail.WithLabelValues(failure(err)).Inc()
+		span.End(err)
+		return nil, err
+	}
+	waited := c.clock.Now().Since(began)
+	c.metrics.wait.Observe(waited.Seconds())
+	span.Event("granted", slog.Uint64("token", l.token), slog.Duration("wait", waited))
+	span.End(nil)
+	return l, nil
+}
+
+func (c *core) request(name string, opts []Option) (request, error) {
+	req := request{ttl: c.cfg.TTL, guard: c.cfg.Guard, purpose: "other"}
+	for _, o := range opts {
+		o(&req)
+	}
+	if name == "" || len(name) > maxName {
+		return req, fmt.Errorf("lockprovider: name of %d bytes: want 1 to %d", len(name), maxName)
+	}
+	if len(req.note) > maxNote {
+		req.note = req.note[:maxNote]
+	}
+	if req.wait < 0 || req.maxHold < 0 {
+		return req, fmt.Errorf("lockprovider: acquire %q: WithWait and WithMaxHold must not be negative", name)
+	}
+	if err := checkTimes(req.ttl, req.guard); err != nil {
+		return req, err
+	}
+	req.ttl = c.backend.roundTTL(req.ttl)
+	return req, nil
+}
+
+// pursue starts the attempt and waits for it, for ctx, the wait limit or the end of
+// the provider, whatever comes first.
+func (c *core) pursue(ctx context.Context, name string, queue bool, req request) (*Lease, error) {
+	if !c.begin(false) {
+		return nil, fmt.Errorf("lockprovider: acquire %q: %w", name, ErrClosed)
+	}
+	a := c.newAttempt(name, req)
+	go func() {
+		defer c.end()
+		c.carry(a, queue)
+	}()
+	var limit <-chan time.Time
+	if d := c.waitLimit(queue, req); d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		limit = t.C
+	}
+	closing := c.closing
+	left := ctx.Done()
+	if c.off.bounded {
+		limit, left = nil, nil
+	}
+	if queue {
+		c.metrics.waiters.Inc()
+		defer c.metrics.waiters.Dec()
+	}
+	select {
+	case <-a.done:
+	case <-left:
+		return c.leave(ctx, a, context.Cause(ctx))
+	case <-limit:
+		return c.leave(ctx, a, a.tooLong(queue))
+	case <-closing:
+		return c.leave(ctx, a, ErrClosed)
+	}
+	return c.collect(ctx, a)
+}
+
+// waitLimit bounds TryAcquire by the limit of its store calls: opening a session,
+// the try, and once more if the session turned out to be gone.
+func (c *core) waitLimit(queue bool, req request) time.Duration {
+	if queue {
+		return req.wait
+	}
+	d := 2 * callLimit(req.ttl)
+	if req.wait > 0 {
+		d = min(d, req.wait)
+	}
+	return d
+}
+
+func (c *core) newAttempt(name string, req request) *attempt {
+	a := &attempt{name: name, req: req, done: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(c.ctx)
+	c.rename(a)
+	return a
+}
+
+// rename gives the attempt an identity that nobody had before.
+func (c *core) rename(a *attempt) {
+	a.nonce = c.nonce()
+	a.owner = c.cfg.Instance + "/" + a.nonce
+	a.landed, a.unsure = false, false
+}
+
+// tooLong is the error of a wait that reached its limit.
+func (a *attempt) tooLong(queue bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last != nil {
+		return unavailable("acquire", a.name, a.last)
+	}
+	if !queue {
+		return unavailable("acquire", a.name, context.DeadlineExceeded)
+	}
+	return ErrWaitTimeout
+}
+
+// leave gives the attempt up, unless it was granted in the meantime.
+func (c *core) leave(ctx context.Context, a *attempt, why error) (*Lease, error) {
+	a.mu.Lock()
+	if a.settled {
+		a.mu.Unlock()
+		return c.collect(ctx, a)
+	}
+	a.abandoned = true
+	a.mu.Unlock()
+	a.cancel()
+	if errors.Is(why, ErrUnavailable) {
+		return nil, why
+	}
+	return nil, fmt.Errorf("lockprovider: acquire %q: %w", a.name, why)
+}
+
+func (c *core) collect(ctx context.Context, a *attempt) (*Lease, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.hold.lease(ctx), nil
+}
+
+// carry runs the attempt to its end and cleans up after it.
+func (c *core) carry(a *attempt, queue bool) {
+	defer a.cancel()
+	g, err := c.strive(a, queue)
+	a.mu.Lock()
+	if !a.abandoned {
+		if err == nil {
+			a.hold, err = c.adopt(a, g)
+		}
+		a.err, a.settled = err, true
+		close(a.done)
+	} else if err == nil {
+		err = context.Canceled
+		a.unsure = true
+	}
+	a.mu.Unlock()
+	if err != nil && (a.landed || a.unsure) {
+		c.undo(a)
+	}
+	c.leaveSession(a.sess)
+}
+
+// strive repeats until granted, refused, or given up.
+func (c *core) strive(a *attempt, queue bool) (grant, error) {
+	renewed := false
+	for n := 0; ; n++ {
+		g, err := c.once(a, queue)
+		var lost *LostError
+		switch {
+		case err == nil:
+			return g, nil
+		case errors.Is(err, errSessionGone) && !renewed:
+			renewed = true // the session ended unnoticed: once more, under a new one
+			continue
+		case errors.Is(err, ErrHeld), errors.Is(err, ErrForeignKey), errors.As(err, &lost), errors.Is(err, ErrClosed):
+			return grant{}, err
+		case !queue || a.ctx.Err() != nil:
+			return grant{}, unavailable("acquire", a.name, err)
+		}
+		renewed = false
+		a.mu.Lock()
+		a.last = err
+		a.mu.Unlock()
+		if !sleep(a.ctx, backoff(n)) {
+			return grant{}, unavailable("acquire", a.name, err)
+		}
+	}
+}
+
+// once makes one call of the store, under a session that has enough time left.
+func (c *core) once(a *attempt, queue bool) (grant, error) {
+	if c.backend.shared() {
+		if err := c.joinSession(a); err != nil {
+			return grant{}, err
+		}
+	}
+	var g grant
+	var err error
+	if queue {
+		g, err = c.backend.wait(a.ctx, a)
+	} else {
+		ctx, cancel := context.WithTimeout(a.ctx, callLimit(a.req.ttl))
+		g, err = c.backend.try(ctx, a)
+		cancel()
+	}
+	if err == nil {
+		return c.inTime(a, g)
+	}
+	if errors.Is(err, errSessionGone) {
+		c.loseSession(a.sess, SessionLost, nil)
+		a.landed, a.unsure = false, false
+	} else if !definite(err) {
+		a.unsure = true
+	}
+	return grant{}, err
+}
+
+// inTime refuses a grant whose answer came when its deadline had passed already,
+// and undoes it: the caller could do nothing with it.
+func (c *core) inTime(a *attempt, g grant) (grant, error) {
+	p := c.pulseOf(a, g)
+	if c.off.lateGrant || p.left(c.clock.Now()) > 0 {
+		return g, nil
+	}
+	c.undoLater(a)
+	c.rename(a)
+	return grant{}, errors.New("the answer came after the lease's deadline")
+}
+
+// pulseOf is the pulse that a granted attempt starts from.
+func (c *core) pulseOf(a *attempt, g grant) pulse {
+	if a.sess != nil {
+		p := *a.sess.pulse.Load()
+		p.valid = p.granted - margin(p.granted, a.req.guard)
+		return p
+	}
+	return pulse{sent: g.sent, granted: a.req.ttl, valid: a.req.ttl - margin(a.req.ttl, a.req.guard)}
+}
+
+// failure is the reason label of a failed acquisition.
+func failure(err error) string {
+	for _, k := range []struct {
+		kind error
+		word string
+	}{
+		{ErrHeld, "held"},
+		{ErrWaitTimeout, "wait_timeout"},
+		{ErrUnavailable, "unavailable"},
+		{ErrClosed, "closed"},
+		{ErrForeignKey, "foreign_key"},
+		{ErrLost, "lost"},
+	} {
+		if errors.Is(err, k.kind) {
+			return k.word
+		}
+	}
+	return "context"
+}

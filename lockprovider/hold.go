@@ -1,0 +1,272 @@
+package lockprovider
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A hold is one grant of the store; the leases that re-entry made of it share it.
+type hold struct {
+	c           *core
+	sess        *session
+	name, nonce string
+	owner, note string
+	purpose     string
+	token       uint64
+	granted     time.Duration
+	guard       time.Duration
+	began       Instant
+	maxHold     time.Duration
+	span        Span
+
+	ended  atomic.Pointer[ending] // nil while held
+	frozen atomic.Pointer[pulse]  // no renewal counts any more: the acquire context ended
+	limit  entry                  // for frozen and maxHold, guarded by c.mu
+
+	// guarded by c.mu
+	open    int // leases not released
+	handles map[*Lease]struct{}
+	back    *giveBack
+}
+
+// ending is how a hold ended: exactly one of the two.
+type ending struct {
+	lost     *LostError
+	released bool
+}
+
+func (e *ending) err(name string) error {
+	if e.lost != nil {
+		return e.lost
+	}
+	return fmt.Errorf("lockprovider: lease on %q: %w", name, ErrReleased)
+}
+
+// adopt turns a granted attempt into a hold that is kept alive.
+func (c *core) adopt(a *attempt, g grant) (*hold, error) {
+	p := c.pulseOf(a, g)
+	h := &hold{
+		c: c, sess: a.sess, name: a.name, nonce: a.nonce, owner: a.owner, note: a.req.note, purpose: a.req.purpose,
+		token: g.token, granted: p.granted, guard: a.req.guard, began: c.clock.Now(), maxHold: a.req.maxHold,
+		handles: map[*Lease]struct{}{}, span: noSpan{},
+	}
+	h.limit.of = h
+	c.mu.Lock()
+	if c.isClosing || (h.sess != nil && h.sess.lost != 0) {
+		c.mu.Unlock()
+		a.unsure = true
+		if c.isClosing {
+			return nil, fmt.Errorf("lockprovider: acquire %q: %w", a.name, ErrClosed)
+		}
+		return nil, &LostError{Name: a.name, Reason: SessionLost, At: time.Now()}
+	}
+	if h.sess == nil {
+		h.sess = newSession(0, a.req.ttl, p)
+		c.watchSession(h.sess)
+	}
+	h.sess.holds[h] = struct{}{}
+	c.holds[h.owner] = h
+	if h.maxHold > 0 {
+		c.deadlines.set(&h.limit, h.began.Mono+h.maxHold)
+	}
+	c.mu.Unlock()
+	c.noteToken(h.name, h.token)
+	c.metrics.held.Inc()
+	c.poke()
+	return h, nil
+}
+
+// lease makes a handle whose context ends with ctx, the hold or its own release.
+func (h *hold) lease(ctx context.Context) *Lease {
+	l := &Lease{hold: h}
+	var cancel context.CancelCauseFunc
+	sctx, span := h.c.span(ctx, "lock.hold", slog.String("name", h.name), slog.Uint64("token", h.token))
+	l.ctx, cancel = context.WithCancelCause(context.WithValue(sctx, lineage{h.c, h.name}, h))
+	l.cancel = cancel
+	h.c.mu.Lock()
+	first := len(h.handles) == 0
+	if first {
+		h.span = span
+	}
+	h.handles[l] = struct{}{}
+	h.open++
+	end := h.ended.Load()
+	h.c.mu.Unlock()
+	if !first {
+		span.End(nil)
+	} else {
+		l.forget = context.AfterFunc(ctx, h.orphan)
+	}
+	if end != nil {
+		cancel(end.err(h.name))
+	}
+	return l
+}
+
+// reenter returns a second handle, or nil, nil if the hold that the context carries
+// was given back long ago.
+func (h *hold) reenter(ctx context.Context, req request) (*Lease, error) {
+	err := h.err()
+	end := h.ended.Load()
+	switch {
+	case end != nil && end.lost != nil:
+		return nil, err
+	case end != nil:
+		return nil, nil
+	case !req.reentry:
+		return nil, fmt.Errorf("lockprovider: acquire %q (token %d): %w; pass WithReentry or another context", h.name, h.token, ErrReentrant)
+	}
+	return h.lease(ctx), nil
+}
+
+// left is the time until the hold must be treated as lost.
+func (h *hold) left(now Instant) time.Duration {
+	p := h.frozen.Load()
+	if p == nil {
+		p = h.sess.pulse.Load()
+	}
+	since := now.Since(p.sent)
+	if h.c.off.wallClock {
+		since = now.Mono - p.sent.Mono
+	}
+	d := p.granted - margin(p.granted, h.guard) - since
+	if h.maxHold > 0 {
+		d = min(d, h.maxHold-now.Since(h.began))
+	}
+	return d
+}
+
+func (h *hold) err() error {
+	if e := h.ended.Load(); e != nil {
+		return e.err(h.name)
+	}
+	if h.c.off.localDeadline {
+		return nil
+	}
+	now := h.c.clock.Now()
+	if h.left(now) > 0 {
+		return nil
+	}
+	h.expire(now)
+	return h.ended.Load().err(h.name)
+}
+
+func (h *hold) remaining() time.Duration {
+	if h.err() != nil {
+		return 0
+	}
+	return max(h.left(h.c.clock.Now()), 0)
+}
+
+// expire ends a hold whose deadline has passed, for the reason that applies. A hold
+// under a shared session, or past its MaxHold, is taken out of the store afterwards:
+// nothing else would.
+func (h *hold) expire(now Instant) {
+	why, after := Expired, time.Duration(0)
+	orphaned := h.frozen.Load() != nil
+	if h.maxHold > 0 && now.Since(h.began) >= h.maxHold {
+		why = MaxHold
+	}
+	if orphaned || why == MaxHold {
+		after = margin(h.granted, h.guard)
+	} else if h.sess.pulse.Load().left(now) > 0 {
+		after = margin(h.granted, h.guard) // its own guard is longer than the session's
+	}
+	h.c.mu.Lock()
+	cause := h.sess.cause
+	h.c.mu.Unlock()
+	if h.lose(why, cause) && after > 0 {
+		h.reap(after)
+	}
+}
+
+// lose ends the hold with a LostError; false if it had ended before.
+func (h *hold) lose(why Reason, cause error) bool {
+	lost := &LostError{Name: h.name, Token: h.token, Reason: why, At: time.Unix(0, int64(h.c.clock.Now().Wall)), Cause: cause}
+	if !h.finish(&ending{lost: lost}) {
+		return false
+	}
+	h.span.Event("lost", slog.String("reason", why.String()))
+	h.span.End(lost)
+	if why != Closed {
+		h.c.metrics.lost.WithLabelValues(why.String()).Inc()
+		h.c.log.Warn("lease lost; its work is being cancelled", "name", h.name, "token", h.token, "reason", why.String(), "err", cause)
+	}
+	return true
+}
+
+// finish takes the hold out of all tables and ends the contexts of its leases.
+func (h *hold) finish(e *ending) bool {
+	c := h.c
+	c.mu.Lock()
+	if h.ended.Load() != nil {
+		c.mu.Unlock()
+		return false
+	}
+	h.ended.Store(e)
+	c.deadlines.drop(&h.limit)
+	delete(c.holds, h.owner)
+	delete(h.sess.holds, h)
+	h.sess.lastUsed = c.clock.Now()
+	if !c.backend.shared() {
+		c.renewals.drop(&h.sess.renewal)
+		c.deadlines.drop(&h.sess.deadline)
+	}
+	handles := make([]*Lease, 0, len(h.handles))
+	for l := range h.handles {
+		handles = append(handles, l)
+	}
+	c.mu.Unlock()
+	for _, l := range handles {
+		l.cancel(e.err(h.name))
+		if l.forget != nil {
+			l.forget()
+		}
+	}
+	c.metrics.held.Dec()
+	c.metrics.hold.WithLabelValues(h.purpose).Observe(c.clock.Now().Since(h.began).Seconds())
+	return true
+}
+
+// orphan stops the renewal of a hold whose acquire context ended. The hold stays
+// valid until the deadline it has now.
+func (h *hold) orphan() {
+	c := h.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.ended.Load() != nil {
+		return
+	}
+	p := *h.sess.pulse.Load()
+	h.frozen.Store(&p)
+	at := p.sent.Mono + p.granted - margin(p.granted, h.guard)
+	if h.maxHold > 0 {
+		at = min(at, h.began.Mono+h.maxHold)
+	}
+	c.deadlines.set(&h.limit, at)
+	if !c.backend.shared() {
+		h.sess.retired = true
+		c.renewals.drop(&h.sess.renewal)
+		c.deadlines.drop(&h.sess.deadline)
+	}
+	c.poke()
+}
+
+func (h *hold) verify(ctx context.Context) error {
+	if err := h.err(); err != nil {
+		return err
+	}
+	cctx, cancel := context.WithTimeout(ctx, callLimit(h.granted))
+	defer cancel()
+	why, err := h.c.backend.check(cctx, h)
+	if err != nil {
+		return unavailable("verify", h.name, err)
+	}
+	if why != 0 {
+		h.lose(why, nil)
+	}
+	return h.err()
+}

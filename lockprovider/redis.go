@@ -1,0 +1,305 @@
+package lockprovider
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts. Each acts only after a comparison, in one step of the server.
+var (
+	//go:embed redis/acquire.lua
+	acquireText string
+	//go:embed redis/renew.lua
+	renewText string
+	//go:embed redis/release.lua
+	releaseText string
+	//go:embed redis/force.lua
+	forceText string
+	//go:embed redis/list.lua
+	listText string
+
+	acquireScript = redis.NewScript(acquireText)
+	renewScript   = redis.NewScript(renewText)
+	releaseScript = redis.NewScript(releaseText)
+	forceScript   = redis.NewScript(forceText)
+	listScript    = redis.NewScript(listText)
+)
+
+const (
+	fenceLife    = 7 * 24 * time.Hour
+	renewalBatch = 100
+)
+
+// redisBackend keeps one hash per lock, one fence counter and one index per
+// namespace. All keys of a namespace share a hash tag, so that scripts stay within
+// one slot of a cluster and one subscription hears all wake-ups.
+type redisBackend struct {
+	client  redis.UniversalClient
+	core    *core
+	owned   bool   // close the client at the end
+	tag     string // "<ns>:{<ns>/lock}:"
+	publish string // PUBLISH, or SPUBLISH on a cluster
+	sharded bool
+	off     holes
+	ears    *ears
+
+	mu    sync.Mutex
+	lines map[string]*line // local waiters, by name
+}
+
+func newRedisBackend(client redis.UniversalClient, cfg Config, owned bool) *redisBackend {
+	b := &redisBackend{client: client, owned: owned, publish: "PUBLISH", off: cfg.holes, lines: map[string]*line{}}
+	b.tag = cfg.Namespace + ":{" + cfg.Namespace + "/lock}:"
+	b.ears = newEars(b)
+	if _, ok := client.(*redis.ClusterClient); ok {
+		b.publish, b.sharded = "SPUBLISH", true
+	}
+	return b
+}
+
+func (b *redisBackend) name() string                           { return "redis" }
+func (b *redisBackend) shared() bool                           { return false }
+func (b *redisBackend) batch() int                             { return renewalBatch }
+func (b *redisBackend) roundTTL(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+
+func (b *redisBackend) lockKey(name string) string { return b.tag + "held:" + encodeName(name) }
+func (b *redisBackend) index() string              { return b.tag + "index" }
+func (b *redisBackend) fence() string              { return b.tag + "fence" }
+func (b *redisBackend) wakeChannel(name string) string {
+	return b.tag + "wake:" + encodeName(name)
+}
+func (b *redisBackend) evictions() string { return b.tag + "evicted" }
+
+func (b *redisBackend) openSession(context.Context, time.Duration) (int64, time.Duration, error) {
+	return 0, 0, errors.ErrUnsupported
+}
+func (b *redisBackend) endSession(context.Context, *session) error { return errors.ErrUnsupported }
+
+func (b *redisBackend) listen(context.Context) {} // on demand, see ears.start
+
+func (b *redisBackend) close() error {
+	b.ears.shut()
+	if !b.owned {
+		return nil
+	}
+	return b.client.Close()
+}
+
+func (b *redisBackend) try(ctx context.Context, a *attempt) (grant, error) {
+	sent := b.core.clock.Now()
+	answer, err := acquireScript.Run(
+		ctx, b.client,
+		[]string{b.lockKey(a.name), b.fence(), b.index()},
+		a.owner, a.req.ttl.Milliseconds(), a.req.note, encodeName(a.name), fenceLife.Milliseconds(), flag(b.off.tokenFloor),
+	).Slice()
+	if err != nil {
+		return grant{}, redisError(err, a.name)
+	}
+	b.ears.start() // the eviction channel, once
+	if b.off.sendTime {
+		sent = b.core.clock.Now()
+	}
+	switch n, _ := answer[0].(int64); {
+	case n == 1:
+		token, err := strconv.ParseUint(text(answer[1]), 10, 64)
+		return grant{token: token, sent: sent}, err
+	case n == 0 && len(answer) == 6:
+		return grant{}, &HeldError{Holder: redisInfo(a.name, answer[1:])}
+	}
+	return grant{}, fmt.Errorf("lockprovider: acquire %q: key %q: %w; remove it or choose another namespace", a.name, b.lockKey(a.name), ErrForeignKey)
+}
+
+func (b *redisBackend) renew(ctx context.Context, batch []*session) ([]renewal, error) {
+	keys := []string{b.index()}
+	args := make([]any, 0, 3*len(batch))
+	place := make([]int, len(batch)) // in the answer, from 1; 0: released in the meantime
+	b.core.mu.Lock()
+	for i, s := range batch {
+		for h := range s.holds {
+			keys = append(keys, b.lockKey(h.name))
+			args = append(args, h.owner, s.ttl.Milliseconds(), encodeName(h.name))
+			place[i] = len(keys) - 1
+		}
+	}
+	b.core.mu.Unlock()
+	answers := make([]renewal, len(batch))
+	if len(keys) == 1 {
+		return answers, nil
+	}
+	if b.off.renewCreates {
+		b.plant(ctx, keys[1:], args)
+	}
+	words, err := renewScript.Run(ctx, b.client, keys, args...).Int64Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(words) != len(keys)-1 {
+		return nil, fmt.Errorf("renew script: %d answers for %d locks", len(words), len(keys)-1)
+	}
+	for i, s := range batch {
+		answers[i].granted = s.ttl
+		if place[i] > 0 {
+			answers[i].lost = renewalLoss(words[place[i]-1])
+		}
+	}
+	return answers, nil
+}
+
+func renewalLoss(word int64) Reason {
+	switch word {
+	case 1:
+		return 0
+	case -1:
+		return Stolen
+	}
+	return Revoked
+}
+
+// plant writes locks that are gone anew, as a renewal must never do.
+func (b *redisBackend) plant(ctx context.Context, keys []string, args []any) {
+	for i, k := range keys {
+		b.client.HSetNX(ctx, k, "o", args[3*i])
+	}
+}
+
+func (b *redisBackend) release(ctx context.Context, h *hold) (bool, error) {
+	return b.giveBack(ctx, h.name, h.owner)
+}
+
+func (b *redisBackend) undo(ctx context.Context, a *attempt) error {
+	_, err := b.giveBack(ctx, a.name, a.owner)
+	return err
+}
+
+func (b *redisBackend) giveBack(ctx context.Context, name, owner string) (bool, error) {
+	n, err := releaseScript.Run(
+		ctx, b.client, []string{b.lockKey(name), b.index()},
+		owner, encodeName(name), b.publish, b.wakeChannel(name), flag(b.off.ownerCompare),
+	).Int()
+	return n == 1, err
+}
+
+func (b *redisBackend) check(ctx context.Context, h *hold) (Reason, error) {
+	owner, err := b.client.HGet(ctx, b.lockKey(h.name), "o").Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return Revoked, nil
+	case err != nil && errors.Is(redisError(err, h.name), ErrForeignKey):
+		return Stolen, nil
+	case err != nil:
+		return 0, err
+	case owner != h.owner:
+		return Stolen, nil
+	}
+	return 0, nil
+}
+
+func (b *redisBackend) force(ctx context.Context, name string, token uint64) error {
+	n, err := forceScript.Run(
+		ctx, b.client, []string{b.lockKey(name), b.index()},
+		strconv.FormatUint(token, 10), encodeName(name), b.publish, b.wakeChannel(name), b.evictions(),
+	).Int()
+	switch {
+	case err != nil:
+		return redisError(err, name)
+	case n == 0:
+		return ErrNotHeld
+	case n < 0:
+		return ErrTokenMismatch
+	}
+	return nil
+}
+
+func (b *redisBackend) list(ctx context.Context, prefix string, exact bool) ([]Info, error) {
+	how := "prefix"
+	if exact {
+		how = "exact"
+	}
+	rows, err := listScript.Run(ctx, b.client, []string{b.index()}, b.tag+"held:", encodeName(prefix), how).Slice()
+	if err != nil {
+		return nil, redisError(err, prefix)
+	}
+	infos := make([]Info, 0, len(rows))
+	for _, r := range rows {
+		row, _ := r.([]any)
+		if len(row) != 6 {
+			return nil, fmt.Errorf("list script: row of %d fields", len(row))
+		}
+		name, err := decodeName(text(row[0]))
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, redisInfo(name, row[1:]))
+	}
+	return infos, b.countWaiters(ctx, infos)
+}
+
+// countWaiters fills in how many processes listen for each lock's release.
+func (b *redisBackend) countWaiters(ctx context.Context, infos []Info) error {
+	if len(infos) == 0 {
+		return nil
+	}
+	channels := make([]string, len(infos))
+	for i, in := range infos {
+		channels[i] = b.wakeChannel(in.Name)
+	}
+	var counts map[string]int64
+	var err error
+	if b.sharded {
+		counts, err = b.shardCounts(ctx, channels)
+	} else {
+		counts, err = b.client.PubSubNumSub(ctx, channels...).Result()
+	}
+	for i := range infos {
+		infos[i].Waiters = int(counts[channels[i]])
+	}
+	return err
+}
+
+// shardCounts asks the node that owns the namespace's slot.
+func (b *redisBackend) shardCounts(ctx context.Context, channels []string) (map[string]int64, error) {
+	node, err := b.client.(*redis.ClusterClient).MasterForKey(ctx, b.index())
+	if err != nil {
+		return nil, err
+	}
+	return node.PubSubShardNumSub(ctx, channels...).Result()
+}
+
+// redisInfo reads {ms left, owner, token, note, since in ms}.
+func redisInfo(name string, f []any) Info {
+	ms, _ := f[0].(int64)
+	token, _ := strconv.ParseUint(text(f[2]), 10, 64)
+	since, _ := strconv.ParseInt(text(f[4]), 10, 64)
+	return Info{
+		Name: name, Owner: text(f[1]), Note: text(f[3]), Token: token,
+		TTL: time.Duration(max(ms, 0)) * time.Millisecond, Since: time.UnixMilli(since),
+	}
+}
+
+// redisError tells a key of another type apart from a store that failed.
+func redisError(err error, name string) error {
+	if strings.Contains(err.Error(), "WRONGTYPE") {
+		return fmt.Errorf("lockprovider: %q: %w; remove it or choose another namespace", name, ErrForeignKey)
+	}
+	return err
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
