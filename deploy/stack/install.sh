@@ -1,4 +1,6 @@
 #!/bin/sh
+# Usage: install.sh [--race]
+#
 # Installs the two server programs that the local stack takes from the system:
 # redis-server and PostgreSQL. NATS and etcd are built from their Go modules.
 #
@@ -6,7 +8,10 @@
 # sudo, it installs the packages and lets no system service start, neither now
 # nor at the next boot, and no database cluster appear on port 5432. Elsewhere
 # it says what to install and ends with 1.
+#
+# With --race also a C compiler, which Go's race detector needs on Linux.
 set -eu
+race=${1:-}
 
 policy=/usr/sbin/policy-rc.d
 saved=$policy.before-seckill
@@ -29,10 +34,23 @@ have_postgres() {
 	return 1
 }
 
+have_compiler() {
+	[ "$race" != --race ] || [ "$(uname -s)" != Linux ] ||
+		command -v "${CC:-gcc}" >/dev/null 2>&1
+}
+
+# The names are those of Debian's packages.
 find_missing() {
 	missing=
-	have_redis || missing=redis-server
-	have_postgres || missing="${missing:+$missing }postgresql"
+	have_redis || missing="$missing redis-server"
+	have_postgres || missing="$missing postgresql"
+	have_compiler || missing="$missing gcc libc6-dev"
+	missing=${missing# }
+}
+
+# The same packages under the names of another system.
+named() {
+	echo "$missing" | sed -e 's/ libc6-dev//' -e "$@"
 }
 
 give_up() {
@@ -40,10 +58,10 @@ give_up() {
 		echo "install: $1"
 		echo "install: still missing: $missing. Install them and run the command again:"
 		echo "  Debian, Ubuntu   sudo apt-get install --no-install-recommends $missing"
-		echo "  Fedora, RHEL     sudo dnf install$(echo " $missing" | sed 's/redis-server/redis/; s/postgresql/postgresql-server/')"
-		echo "  Arch             sudo pacman -S$(echo " $missing" | sed 's/redis-server/redis/')"
-		echo "  Alpine           sudo apk add$(echo " $missing" | sed 's/redis-server/redis/')"
-		echo "  macOS            brew install$(echo " $missing" | sed 's/redis-server/redis/; s/postgresql/postgresql@17/')"
+		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server/')"
+		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
+		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/')"
+		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/')"
 		echo "No service has to run: only the programs are used, on free ports with private folders."
 	} >&2
 	exit 1
@@ -98,7 +116,7 @@ install_as_root() {
 	fi
 	rm -f "$log"
 	if command -v systemctl >/dev/null 2>&1; then
-		for package in $missing; do
+		for package in $missing; do # a compiler has no service, which does no harm
 			systemctl disable "$package.service" >/dev/null 2>&1 || true
 		done
 	fi
@@ -115,7 +133,7 @@ if [ "$(id -u)" = 0 ]; then
 elif ! command -v sudo >/dev/null 2>&1; then
 	give_up "not root, and there is no sudo"
 elif sudo -n true 2>/dev/null || [ -t 0 ]; then
-	sudo sh "$0"
+	sudo sh "$0" "$race"
 else
 	give_up "not root, and sudo wants a password but there is no terminal to ask on"
 fi

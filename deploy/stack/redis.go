@@ -53,7 +53,7 @@ func (p *redisProgram) command() *exec.Cmd {
 // the data is being loaded.
 func (p *redisProgram) probe(ctx context.Context, pid int) error {
 	client := redis.NewClient(&redis.Options{
-		Addr: p.address(), MaxRetries: -1, PoolSize: 1,
+		Addr: p.address(), MaxRetries: -1, PoolSize: 1, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	defer client.Close()

@@ -43,6 +43,13 @@ type Option func(*ending)
 type ending struct {
 	leakCheck   bool
 	leakOptions []goleak.Option
+	afterwards  []func() error
+}
+
+// Afterwards adds something to do when the tests are over and the stack has been
+// stopped, before leaks are looked for. Its error fails the test binary.
+func Afterwards(do func() error) Option {
+	return func(e *ending) { e.afterwards = append(e.afterwards, do) }
 }
 
 // CheckLeaks fails the test binary if goroutines are left after the last test, when
@@ -70,6 +77,9 @@ func (e *ending) check(code int) error {
 	var err error
 	if shared.stack != nil {
 		err = shared.stack.Close()
+	}
+	for _, do := range e.afterwards {
+		err = errors.Join(err, do())
 	}
 	err = errors.Join(err, leftChildren())
 	if e.leakCheck && code == 0 { // goroutines of a failed test say nothing new

@@ -1,0 +1,51 @@
+# Bare "make" prints the targets from their own comments.
+
+GO ?= go
+LOCK ?= etcd
+ONESHOT ?=
+# Two packages at a time: each brings four servers of its own.
+TESTFLAGS ?= -p 2 -timeout 15m
+BENCH ?= .
+# In CI each benchmark runs once, so that it does not rot; by hand it is measured.
+BENCHTIME ?= $(if $(CI),1x,1s)
+
+GOFUMPT := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test build bench lint fmt clean install install-test
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis)
+	@exec bin/seckill-lab run $(oneshot) --lock $(LOCK)
+
+test: install-test build ## all tests with the race detector, on real servers
+	$(GO) test -race $(TESTFLAGS) ./...
+
+build: ## bin/seckill and bin/seckill-lab
+	$(GO) build -o bin/ ./cmd/seckill ./cmd/seckill-lab
+
+lint: ## gofumpt, go vet, staticcheck (an exception is a //lint:ignore with its reason)
+	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
+		if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+bench: install-test ## benchmarks, once each if CI is set (BENCH=pattern, BENCHTIME=2s)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(TESTFLAGS) ./...
+
+fmt: ## format all Go files
+	$(GO) run $(GOFUMPT) -w .
+
+clean: ## delete bin/; the data of stopped stacks stays where it was put
+	rm -rf bin
+
+install:
+	@deploy/stack/install.sh
+
+install-test:
+	@deploy/stack/install.sh --race
