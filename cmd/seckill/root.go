@@ -26,6 +26,7 @@ const (
 // one file with one constructor.
 func (p *program) subcommands() []*cobra.Command {
 	return []*cobra.Command{
+		newServeCommand(p),
 		newConfigCommand(p),
 		newVersionCommand(p),
 	}
@@ -90,7 +91,8 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "seckill",
 		Short: "Flash-sale orders: no unit sold twice, no accepted order lost",
-		Example: `  seckill config print --origin
+		Example: `  seckill serve
+  seckill config print --origin
   seckill version --output json`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // end writes them

@@ -1,0 +1,164 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Code is the last part of a problem's type: the stable name of an answer that is
+// not the one asked for.
+type Code string
+
+// The codes of this package's answers.
+const (
+	CodeInvalid         Code = "invalid-request"
+	CodeUnauthenticated Code = "unauthenticated"
+	CodeNotFound        Code = "not-found"
+	CodeMethod          Code = "method-not-allowed"
+	CodeTooLarge        Code = "too-large"
+	CodeMediaType       Code = "unsupported-media-type"
+	CodeSoldOut         Code = "sold-out"
+	CodeLimitReached    Code = "limit-reached"
+	CodeNotStarted      Code = "not-started"
+	CodeEnded           Code = "ended"
+	CodeMismatch        Code = "idempotency-mismatch"
+	CodeNotReady        Code = "not-ready"
+	CodePaused          Code = "paused"
+	CodeOverloaded      Code = "overloaded"
+	CodeUnknown         Code = "outcome-unknown"
+	CodeUseDelta        Code = "use-delta"
+	CodeClosed          Code = "closed"
+	CodeNotOpen         Code = "not-open"
+	CodeInternal        Code = "internal"
+)
+
+// Problem is an answer that is not the one asked for, as RFC 9457 has it. It is
+// an error, so that it travels through the service to the one place that writes it.
+type Problem struct {
+	Code   Code
+	Status int
+	Title  string
+	Detail string
+
+	RetryAfter time.Duration     // 0: do not say
+	Location   string            // of an order whose outcome is unknown
+	Members    map[string]any    // further members, such as orders or starts_at
+	Header     map[string]string // further headers, such as Allow
+	Cause      error             // for the log, never shown
+}
+
+func (p *Problem) Error() string {
+	if p.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", p.Code, p.Detail, p.Cause)
+	}
+	return fmt.Sprintf("%s: %s", p.Code, p.Detail)
+}
+
+func (p *Problem) Unwrap() error { return p.Cause }
+
+var problemKinds = map[Code]struct {
+	status int
+	title  string
+}{
+	CodeInvalid:         {http.StatusBadRequest, "The request is not valid"},
+	CodeUnauthenticated: {http.StatusUnauthorized, "Who is asking is not known"},
+	CodeNotFound:        {http.StatusNotFound, "There is no such thing"},
+	CodeMethod:          {http.StatusMethodNotAllowed, "This method is not for this path"},
+	CodeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},
+	CodeMediaType:       {http.StatusUnsupportedMediaType, "The body is not JSON"},
+	CodeSoldOut:         {http.StatusConflict, "Sold out"},
+	CodeLimitReached:    {http.StatusConflict, "The limit for one buyer is reached"},
+	CodeNotStarted:      {http.StatusConflict, "The sale has not started"},
+	CodeEnded:           {http.StatusGone, "The sale has ended"},
+	CodeMismatch:        {http.StatusUnprocessableEntity, "This key was used for another order"},
+	CodeNotReady:        {http.StatusServiceUnavailable, "The sale is not ready"},
+	CodePaused:          {http.StatusServiceUnavailable, "The sale is paused"},
+	CodeOverloaded:      {http.StatusServiceUnavailable, "Too many are asking"},
+	CodeUnknown:         {http.StatusServiceUnavailable, "It is not known yet whether the order was accepted"},
+	CodeUseDelta:        {http.StatusConflict, "An opened activity changes by deltas"},
+	CodeClosed:          {http.StatusConflict, "The activity is closed"},
+	CodeNotOpen:         {http.StatusConflict, "The activity is not open"},
+	CodeInternal:        {http.StatusInternalServerError, "Something went wrong here"},
+}
+
+// NewProblem returns the problem of a code, with the detail formatted.
+func NewProblem(code Code, format string, args ...any) *Problem {
+	kind := problemKinds[code]
+	p := &Problem{Code: code, Status: kind.status, Title: kind.title, Detail: fmt.Sprintf(format, args...)}
+	if kind.status == http.StatusServiceUnavailable || code == CodeNotStarted {
+		p.RetryAfter = time.Second
+	}
+	return p
+}
+
+// Because adds the cause, which is logged and not shown.
+func (p *Problem) Because(err error) *Problem {
+	p.Cause = err
+	return p
+}
+
+// AsProblem turns any error into the problem that its answer shall be: the one
+// place where errors become HTTP.
+func AsProblem(err error) *Problem {
+	var p *Problem
+	var gate *NotReadyError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, ErrNoActivity), errors.Is(err, ErrNoOrder):
+		return NewProblem(CodeNotFound, "%v", err).Because(err)
+	case errors.As(err, &gate):
+		return NewProblem(CodeNotReady, "The sale is being prepared; ask again in a moment.").Because(err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return NewProblem(CodeOverloaded, "The answer took too long; ask again in a moment.").Because(err)
+	}
+	return NewProblem(CodeNotReady, "A part of the system does not answer; ask again in a moment.").Because(err)
+}
+
+// Write answers the request with the problem.
+func (p *Problem) Write(w http.ResponseWriter) {
+	h := w.Header()
+	for name, values := range p.headers() {
+		h[name] = values
+	}
+	h.Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p.body()) // the buyer is gone if this fails
+}
+
+func (p *Problem) headers() http.Header {
+	h := http.Header{"Cache-Control": {"no-store"}}
+	for name, value := range p.Header {
+		h.Set(name, value)
+	}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(jittered(p.RetryAfter)))
+	}
+	if p.Location != "" {
+		h.Set("Location", p.Location)
+	}
+	return h
+}
+
+func (p *Problem) body() map[string]any {
+	body := map[string]any{
+		"type": "/problems/" + string(p.Code), "title": p.Title, "status": p.Status, "detail": p.Detail,
+	}
+	for name, value := range p.Members {
+		body[name] = value
+	}
+	return body
+}
+
+// jittered is the wait in whole seconds, spread so that a crowd that was turned
+// away together does not come back together.
+func jittered(d time.Duration) int {
+	seconds := int((d + time.Second - 1) / time.Second)
+	return seconds + rand.IntN(seconds+1)
+}

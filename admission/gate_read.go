@@ -1,0 +1,166 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// GateView is what can be seen of a gate from outside.
+type GateView struct {
+	Epoch   int64  // 0: there is no gate
+	State   string // open or closed (being rebuilt)
+	Sale    State
+	Stock   map[string]int64
+	Pending int64  // orders the ledger has not decided
+	Server  string // identity of the Redis that it was filled on
+}
+
+// Ready says whether the gate is open under the epoch.
+func (v GateView) Ready(epoch int64) bool { return v.State == "open" && v.Epoch == epoch && epoch > 0 }
+
+// View reads the gate of an activity at one moment.
+func (g *Gate) View(ctx context.Context, activity string) (GateView, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	var fields *redis.SliceCmd
+	var stock *redis.MapStringStringCmd
+	var pending *redis.IntCmd
+	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		fields = p.HMGet(ctx, g.key(activity, "gate"), "epoch", "state", "sale", "server")
+		stock = p.HGetAll(ctx, g.key(activity, "stock"))
+		pending = p.ZCard(ctx, g.key(activity, "pending"))
+		return nil
+	})
+	if err != nil {
+		return GateView{}, fmt.Errorf("read the gate of activity %s: %w", activity, err)
+	}
+	f := fields.Val()
+	v := GateView{State: text(f[1]), Sale: State(text(f[2])), Server: text(f[3]), Pending: pending.Val(), Stock: map[string]int64{}}
+	v.Epoch, _ = strconv.ParseInt(text(f[0]), 10, 64)
+	for sku, units := range stock.Val() {
+		n, err := strconv.ParseInt(units, 10, 64)
+		if err != nil {
+			return GateView{}, fmt.Errorf("stock of %s/%s at the gate is %q: rebuild the gate", activity, sku, units)
+		}
+		v.Stock[sku] = n
+	}
+	return v, nil
+}
+
+// Find looks an order up by activity and id. It is found before the ledger knows
+// it, and as a mark after it was given back.
+func (g *Gate) Find(ctx context.Context, activity, id string) (Reservation, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	record, err := g.redis.HGet(ctx, g.key(activity, "orders"), id).Result()
+	if err == redis.Nil {
+		return Reservation{}, false, nil
+	}
+	if err != nil {
+		return Reservation{}, false, fmt.Errorf("look order %s up at the gate: %w", id, err)
+	}
+	r, err := decodeReservation(id, record)
+	return r, err == nil, err
+}
+
+// PendingOrders are reservations that the ledger has not decided, with the epoch
+// under which they were made.
+type PendingOrders struct {
+	Epoch int64
+	Open  bool // else the gate is closed, by a rebuild
+	List  []Order
+	Page  int
+}
+
+// Pending lists the oldest reservations that are still pending and were made
+// before the given time of this Redis's clock (zero: all times): one page of at
+// most MaxBatchOrders, after the first skip. A page may hold fewer, since it leaves
+// out what was decided meanwhile; Page is its full length.
+func (g *Gate) Pending(ctx context.Context, activity string, before time.Time, skip int64) (PendingOrders, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	upper := "+inf"
+	if !before.IsZero() {
+		upper = "(" + strconv.FormatInt(before.UnixMilli(), 10)
+	}
+	var fields *redis.SliceCmd
+	var ids *redis.StringSliceCmd
+	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		fields = p.HMGet(ctx, g.key(activity, "gate"), "filled", "state")
+		ids = p.ZRangeByScore(ctx, g.key(activity, "pending"), &redis.ZRangeBy{Min: "-inf", Max: upper, Offset: skip, Count: MaxBatchOrders})
+		return nil
+	})
+	if err != nil {
+		return PendingOrders{}, fmt.Errorf("list pending orders of activity %s: %w", activity, err)
+	}
+	var p PendingOrders
+	p.Epoch, _ = strconv.ParseInt(text(fields.Val()[0]), 10, 64)
+	p.Open = text(fields.Val()[1]) == "open"
+	p.Page = len(ids.Val())
+	if p.Page == 0 {
+		return p, nil
+	}
+	records, err := g.redis.HMGet(ctx, g.key(activity, "orders"), ids.Val()...).Result()
+	if err != nil {
+		return PendingOrders{}, fmt.Errorf("read pending orders of activity %s: %w", activity, err)
+	}
+	for i, id := range ids.Val() {
+		r, err := decodeReservation(id, text(records[i]))
+		if err != nil {
+			return PendingOrders{}, err
+		}
+		// Decided between the two reads: no longer ours to push.
+		if r.State == Pending {
+			p.List = append(p.List, r.Order)
+		}
+	}
+	return p, nil
+}
+
+// Charged lists the buyer's newest charged orders of a SKU, at most 32.
+func (g *Gate) Charged(ctx context.Context, activity, sku, user string) ([]Reservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	entry, err := g.redis.HGet(ctx, g.key(activity, "buyers"), sku+" "+user).Result()
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list a buyer's orders of %s/%s at the gate: %w", activity, sku, err)
+	}
+	verdict, _ := readVerdict(Order{}, "limit "+entry)
+	var found []Reservation
+	for _, id := range verdict.Orders[1:] { // the first word counts the units
+		r, ok, err := g.Find(ctx, activity, id)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+// Now is the clock that dates reservations and decides the window of a sale.
+func (g *Gate) Now(ctx context.Context, activity string) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	now, err := g.redis.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the gate's clock for activity %s: %w", activity, err)
+	}
+	return now.UTC(), nil
+}
+
+// Ping asks whether Redis answers.
+func (g *Gate) Ping(ctx context.Context) error {
+	if err := g.redis.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("ask Redis whether it answers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// OrderView is an order as its buyer sees it.
+type OrderView struct {
+	ID        string  `json:"order_id" format:"uuid"`
+	Activity  string  `json:"activity"`
+	SKU       string  `json:"sku"`
+	Quantity  int64   `json:"quantity"`
+	Amount    int64   `json:"amount" doc:"in the smallest unit of money"`
+	Status    Status  `json:"status" enum:"accepted,held,pending_payment,confirmed,paid,cancelled,expired,rejected"`
+	Reason    string  `json:"reason,omitempty"`
+	CreatedAt string  `json:"created_at" format:"date-time"`
+	DecidedAt *string `json:"decided_at,omitempty" format:"date-time"`
+	PayBefore *string `json:"pay_before,omitempty" format:"date-time"`
+}
+
+// View shows a row as its buyer sees it.
+func (r Row) View() OrderView {
+	return OrderView{
+		ID: r.ID, Activity: r.Activity, SKU: r.SKU, Quantity: r.Quantity, Amount: r.Amount,
+		Status: r.Status, Reason: r.Reason, CreatedAt: formatTime(r.CreatedAt),
+		DecidedAt: optionalTime(r.DecidedAt), PayBefore: optionalTime(r.PayBefore),
+	}
+}
+
+// ActivityView is a sale as everybody sees it.
+type ActivityView struct {
+	Activity   string    `json:"activity"`
+	Title      string    `json:"title"`
+	State      State     `json:"state" enum:"draft,open,paused,closed"`
+	StartsAt   *string   `json:"starts_at" format:"date-time"`
+	EndsAt     *string   `json:"ends_at" format:"date-time"`
+	ServerTime string    `json:"server_time" format:"date-time"`
+	SKUs       []SKUView `json:"skus"`
+}
+
+// SKUView is what is on sale.
+type SKUView struct {
+	SKU          string `json:"sku"`
+	Remaining    int64  `json:"remaining"`
+	SoldOut      bool   `json:"sold_out"`
+	LimitPerUser int64  `json:"limit_per_user"`
+	Price        int64  `json:"price"`
+}
+
+// Show returns the public picture of an activity, at most 200 ms old.
+func (s *Service) Show(ctx context.Context, id string) (ActivityView, error) {
+	p, err := s.catalog.get(ctx, id, snapshotAge)
+	if err != nil {
+		return ActivityView{}, AsProblem(err)
+	}
+	a := p.activity
+	v := ActivityView{
+		Activity: a.ID, Title: a.Title, State: a.State, StartsAt: optionalTime(a.StartsAt),
+		EndsAt: optionalTime(a.EndsAt), ServerTime: formatTime(time.Now()), SKUs: []SKUView{},
+	}
+	selling := a.State == Open || a.State == Paused
+	if selling && (p.gateErr != nil || !p.gate.Ready(a.Epoch)) {
+		return v, AsProblem(&NotReadyError{Activity: id})
+	}
+	for _, sku := range a.SKUs {
+		left := sku.Stock
+		if selling {
+			left = max(p.gate.Stock[sku.ID], 0)
+		}
+		v.SKUs = append(v.SKUs, SKUView{
+			SKU: sku.ID, Remaining: left, SoldOut: left == 0, LimitPerUser: sku.LimitPerUser, Price: sku.Price,
+		})
+	}
+	return v, nil
+}
+
+type activityInput struct {
+	Activity    string `path:"activity" maxLength:"64"`
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+type activityOutput struct {
+	Status       int
+	ETag         string `header:"ETag"`
+	CacheControl string `header:"Cache-Control"`
+	Body         *ActivityView
+}
+
+func (h *Handler) getActivity(ctx context.Context, in *activityInput) (*activityOutput, error) {
+	v, err := h.service.Show(ctx, in.Activity)
+	if err != nil {
+		return nil, AsProblem(err)
+	}
+	unclocked := v
+	unclocked.ServerTime = ""
+	tag := etag(fmt.Sprint(unclocked.Title, unclocked.State, deref(v.StartsAt), deref(v.EndsAt), v.SKUs))
+	out := &activityOutput{Status: http.StatusOK, ETag: tag, CacheControl: "max-age=1", Body: &v}
+	if in.IfNoneMatch == tag {
+		out.Status, out.Body = http.StatusNotModified, nil
+	}
+	return out, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+type orderInput struct {
+	Activity string `path:"activity" maxLength:"64"`
+	ID       string `path:"id" maxLength:"64"`
+	Wait     string `query:"wait" doc:"how long to wait for a decision, up to 30s" example:"10s"`
+}
+
+type orderOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         OrderView
+}
+
+func (h *Handler) getOrder(ctx context.Context, in *orderInput) (*orderOutput, error) {
+	wait, err := parseWait(in.Wait)
+	if err != nil {
+		return nil, AsProblem(err)
+	}
+	if !ValidName(in.Activity) || !ValidID(in.ID) {
+		return nil, NewProblem(CodeNotFound, "You have no order %s.", in.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	row, err := h.service.Wait(ctx, in.Activity, buyerOf(ctx), in.ID)
+	if err != nil {
+		return nil, AsProblem(err)
+	}
+	return &orderOutput{CacheControl: "no-store", Body: row.View()}, nil
+}
+
+type ordersInput struct {
+	Activity string `path:"activity" maxLength:"64"`
+	Before   string `query:"before" doc:"the next of the page before"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"100" default:"20"`
+}
+
+type ordersOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Orders []OrderView `json:"orders"`
+		Next   string      `json:"next,omitempty"`
+	}
+}
+
+func (h *Handler) listOrders(ctx context.Context, in *ordersInput) (*ordersOutput, error) {
+	if in.Before != "" && !ValidID(in.Before) {
+		return nil, NewProblem(CodeInvalid, "before is the next of the page before.")
+	}
+	rows, err := h.service.List(ctx, in.Activity, buyerOf(ctx), in.Before, in.Limit+1)
+	if err != nil {
+		return nil, AsProblem(err)
+	}
+	out := &ordersOutput{CacheControl: "no-store"}
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		out.Body.Next = rows[len(rows)-1].ID
+	}
+	out.Body.Orders = make([]OrderView, 0, len(rows))
+	for _, row := range rows {
+		out.Body.Orders = append(out.Body.Orders, row.View())
+	}
+	return out, nil
+}
+
+// List returns a buyer's orders, newest first: on the first page also those that
+// only the gate knows yet.
+func (s *Service) List(ctx context.Context, activity, user, before string, limit int) ([]Row, error) {
+	p, err := s.catalog.get(ctx, activity, -1)
+	if err != nil {
+		return nil, AsProblem(err)
+	}
+	decided, err := s.ledger.OrdersOf(ctx, activity, user, before, limit)
+	if err != nil {
+		return nil, AsProblem(fmt.Errorf("list a buyer's orders of activity %s: %w", activity, err))
+	}
+	if before != "" {
+		return decided, nil
+	}
+	known := map[string]bool{}
+	for _, row := range decided {
+		known[row.ID] = true
+	}
+	var rows []Row
+	for _, sku := range p.activity.SKUs {
+		charged, err := s.gate.Charged(ctx, activity, sku.ID, user)
+		if err != nil {
+			return nil, AsProblem(err)
+		}
+		for _, r := range charged {
+			if r.State == Pending && !known[r.ID] {
+				row, err := s.undecided(ctx, activity, r)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return append(rows, decided...), nil
+}
+
+func (h *Handler) registerReads(api huma.API) {
+	refusals := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusServiceUnavailable}
+	buyer := huma.Middlewares{h.buyer}
+	huma.Register(api, huma.Operation{
+		OperationID: "get-activity", Method: http.MethodGet, Path: "/v1/activities/{activity}",
+		Summary: "A sale and what is left of it, at most 200 ms old", Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+	}, h.getActivity)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-order", Method: http.MethodGet, Path: "/v1/activities/{activity}/orders/{id}",
+		Summary: "An order of yours, when it is decided or the wait is over", Errors: refusals, Middlewares: buyer,
+	}, h.getOrder)
+	huma.Register(api, huma.Operation{
+		OperationID: "list-orders", Method: http.MethodGet, Path: "/v1/activities/{activity}/orders",
+		Summary: "Your orders of a sale, newest first", Errors: refusals, Middlewares: buyer,
+	}, h.listOrders)
+}
+
+// describePlace serves the order route by hand and writes it into the document.
+func (h *Handler) describePlace(api huma.API) {
+	h.mux.HandleFunc("POST /v1/activities/{activity}/orders", h.place)
+	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
+	one, most, words := 1.0, float64(MaxQuantity), 255
+	placed := map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"order_id", "status", "activity", "sku", "quantity"},
+		Properties: map[string]*huma.Schema{
+			"order_id": {Type: huma.TypeString, Format: "uuid"}, "status": text("accepted, or as the gate last knew it"),
+			"activity": text(""), "sku": text(""), "quantity": {Type: huma.TypeInteger},
+		},
+	}}}
+	responses := map[string]*huma.Response{
+		"202": {Description: "The order is in the log, on disk", Content: placed},
+		"200": {Description: "A repeat: the same order as before", Content: placed},
+	}
+	problem := map[string]*huma.MediaType{"application/problem+json": {Schema: (&Problem{}).Schema(nil)}}
+	for _, status := range []int{400, 401, 404, 409, 410, 413, 415, 422, 503} {
+		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: problem}
+	}
+	api.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/activities/{activity}/orders",
+		Summary: "Ask for units of a SKU",
+		Parameters: []*huma.Param{
+			{Name: "activity", In: "path", Required: true, Schema: text("the sale")},
+			{Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &words, Description: "asking again under it gives the same order"}},
+		},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"sku"}, AdditionalProperties: false,
+			Properties: map[string]*huma.Schema{
+				"sku":      text("what to buy"),
+				"quantity": {Type: huma.TypeInteger, Minimum: &one, Maximum: &most, Default: 1},
+			},
+		}}}},
+		Responses: responses,
+	})
+}

@@ -1,0 +1,303 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// batchesInFlight is how many batches of an activity may wait for the log at once:
+// while one is synced to disk the next is reserved and sent. More would only make
+// the batches smaller.
+const batchesInFlight = 2
+
+// retryRefused is the pause between offers of a batch that the log refused.
+const retryRefused = 500 * time.Millisecond
+
+// waiter is one request in a lane.
+type waiter struct {
+	order Order
+	reply chan reply // of capacity 1: the lane never waits for a buyer
+	state atomic.Int32
+}
+
+const (
+	waiterQueued int32 = iota // may still go away untouched
+	waiterTaken               // is part of a batch
+	waiterGone                // went away before its turn
+)
+
+type reply struct {
+	reservation Reservation
+	repeat      bool
+	err         error
+}
+
+// lane is the line of requests for one activity. Those that arrive while a batch
+// is at the gate form the next one: no timer, so an idle lane serves one buyer at
+// once and a busy one amortises everything. It has a goroutine only while somebody
+// waits.
+type lane struct {
+	service  *Service
+	activity string
+	slots    chan struct{} // batches in flight to the log
+	refusing atomic.Bool   // the log refused a batch and has taken none since
+
+	mu      sync.Mutex
+	queue   []*waiter
+	running bool
+}
+
+func (l *lane) push(w *waiter) error {
+	if l.refusing.Load() {
+		return NewProblem(CodeOverloaded, "The order log takes no orders now; ask again in a moment.")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= l.service.config.QueueLimit {
+		return NewProblem(CodeOverloaded, "Too many buyers are waiting; ask again in a moment.")
+	}
+	l.queue = append(l.queue, w)
+	if !l.running {
+		l.running = true
+		l.service.work.Go(l.run)
+	}
+	return nil
+}
+
+// next takes the batch that has formed, or ends the lane's goroutine.
+func (l *lane) next() []*waiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(l.queue) && n < MaxBatchOrders {
+		bytes += l.queue[n].order.size()
+		if n > 0 && bytes > MaxBatchBytes {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		l.running, l.queue = false, nil
+		return nil
+	}
+	batch := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	return batch
+}
+
+func (l *lane) run() {
+	for {
+		l.slots <- struct{}{}
+		taken := l.next()
+		if taken == nil {
+			<-l.slots
+			return
+		}
+		batch := taken[:0:0]
+		for _, w := range taken {
+			if w.state.CompareAndSwap(waiterQueued, waiterTaken) {
+				batch = append(batch, w)
+			}
+		}
+		if len(batch) == 0 {
+			<-l.slots
+			continue
+		}
+		// The publish deadline counts from before the gate is asked.
+		ctx, cancel := context.WithTimeout(l.service.life, PublishDeadline)
+		admitted, err := l.reserve(ctx, batch)
+		if err != nil {
+			cancel()
+			<-l.slots
+			fail(batch, err)
+			continue
+		}
+		l.service.work.Go(func() {
+			defer func() { <-l.slots }()
+			defer cancel()
+			l.finish(ctx, admitted)
+		})
+	}
+}
+
+func fail(batch []*waiter, err error) {
+	for _, w := range batch {
+		w.reply <- reply{err: err}
+	}
+}
+
+// admission is a batch after the gate: what to append, and who waits for it.
+type admission struct {
+	batch   Batch
+	waiters []*waiter
+	replies []reply
+	waits   []bool // the reply is true only when the append is
+}
+
+// reserve asks the gate for the whole batch, once more if the node knew an older
+// epoch than the ledger's.
+func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) {
+	s := l.service
+	orders := make([]Order, len(batch))
+	for i, w := range batch {
+		orders[i] = w.order
+	}
+	s.metrics.batchSize.Observe(float64(len(orders)))
+	p, err := s.catalog.get(ctx, l.activity, -1)
+	if err != nil {
+		return admission{}, AsProblem(err)
+	}
+	verdicts, err := s.gate.Reserve(ctx, l.activity, p.activity.Epoch, s.config.BacklogLimit, orders)
+	var notReady *NotReadyError
+	if errors.As(err, &notReady) {
+		before := p.activity.Epoch
+		if p, err = s.catalog.get(ctx, l.activity, 0); err != nil {
+			return admission{}, AsProblem(err)
+		}
+		if refusal := refusedBy(p.activity); refusal != nil {
+			return admission{}, refusal
+		}
+		err = notReady
+		if p.activity.Epoch != before {
+			verdicts, err = s.gate.Reserve(ctx, l.activity, p.activity.Epoch, s.config.BacklogLimit, orders)
+		}
+	}
+	if err != nil {
+		return admission{}, l.refusal(err, p.activity)
+	}
+	return l.sort(p.activity.Epoch, batch, verdicts), nil
+}
+
+// refusal is the answer to everybody in a batch that the gate did not judge.
+func (l *lane) refusal(err error, a Activity) error {
+	var notReady *NotReadyError
+	switch {
+	case errors.Is(err, errNotStarted):
+		return notStarted(a)
+	case errors.Is(err, errEnded):
+		return NewProblem(CodeEnded, "The sale %s has ended.", a.ID)
+	case errors.Is(err, errPaused):
+		return NewProblem(CodePaused, "The sale %s is paused; ask again in a moment.", a.ID)
+	case errors.As(err, &notReady):
+		return AsProblem(err)
+	}
+	// The script may have run: the sweep pushes forward what it reserved.
+	l.service.logger.Warn("gate did not answer", "activity", l.activity, "error", err)
+	return unknownOutcome("").Because(err)
+}
+
+// sort turns verdicts into replies and collects what has to be in the log before
+// they may be given: new orders, and pending ones of which this node has not seen
+// the append (the node that reserved them may be gone).
+func (l *lane) sort(epoch int64, batch []*waiter, verdicts []Verdict) admission {
+	a := admission{
+		batch: NewBatch(l.activity, epoch), waiters: batch,
+		replies: make([]reply, len(batch)), waits: make([]bool, len(batch)),
+	}
+	pending := map[string]bool{}
+	for i, v := range verdicts {
+		r := v.Reservation
+		switch v.Kind {
+		case VerdictReserved, VerdictKnown:
+			a.replies[i] = reply{reservation: r, repeat: v.Kind == VerdictKnown}
+			if r.State != Pending || l.service.acked.has(r.ID) {
+				continue
+			}
+			a.waits[i] = true
+			if !pending[r.ID] {
+				pending[r.ID] = true
+				a.batch.Orders = append(a.batch.Orders, r.Order)
+			}
+		default:
+			a.replies[i] = reply{err: refusedOrder(v, batch[i].order)}
+		}
+	}
+	return a
+}
+
+func refusedOrder(v Verdict, o Order) error {
+	switch v.Kind {
+	case VerdictLimit:
+		p := NewProblem(CodeLimitReached, "You have reached the limit of %s for one buyer.", o.SKU)
+		ids := v.Orders
+		if ids == nil {
+			ids = []string{}
+		}
+		p.Members = map[string]any{"orders": ids}
+		return p
+	case VerdictSoldOut:
+		return NewProblem(CodeSoldOut, "%s is sold out.", o.SKU)
+	case VerdictNoSKU:
+		return NewProblem(CodeNotFound, "The sale has no SKU %s.", o.SKU)
+	case VerdictBacklog:
+		return NewProblem(CodeOverloaded, "Too many orders are being settled; ask again in a moment.")
+	}
+	return NewProblem(CodeInternal, "The gate's answer was not understood.")
+}
+
+// finish appends the batch and gives every reply. Replies that do not need the
+// append are not held up by it.
+func (l *lane) finish(ctx context.Context, a admission) {
+	for i, w := range a.waiters {
+		if !a.waits[i] {
+			w.reply <- a.replies[i]
+		}
+	}
+	if len(a.batch.Orders) == 0 {
+		return
+	}
+	began := time.Now()
+	_, err := l.service.log.Append(ctx, a.batch)
+	l.service.metrics.append.Observe(time.Since(began).Seconds())
+	if err == nil {
+		l.service.acked.add(a.batch.Orders)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("the ack of batch %s came after the publish deadline: %w", a.batch.ID, ErrAppendUnknown)
+	}
+	for i, w := range a.waiters {
+		if !a.waits[i] {
+			continue
+		}
+		if err != nil {
+			p := unknownOutcome(orderPath(l.activity, a.replies[i].reservation.ID)).Because(err)
+			p.Members = map[string]any{"order_id": a.replies[i].reservation.ID}
+			a.replies[i] = reply{err: p}
+		}
+		w.reply <- a.replies[i]
+	}
+	if err != nil {
+		l.refused(a.batch, err)
+	}
+}
+
+// refused turns buyers away before the gate until the log has taken the batch that
+// it did not acknowledge: the batch is its own probe.
+func (l *lane) refused(b Batch, err error) {
+	s := l.service
+	if !l.refusing.CompareAndSwap(false, true) {
+		return // another batch probes already; the sweep brings this one
+	}
+	s.logger.Warn("order log takes no orders: buyers are turned away until it does", "activity", l.activity, "error", err)
+	s.work.Go(func() {
+		defer l.refusing.Store(false)
+		for s.life.Err() == nil {
+			ctx, cancel := context.WithTimeout(s.life, PublishDeadline)
+			_, err := s.log.Append(ctx, b)
+			cancel()
+			if err == nil {
+				s.acked.add(b.Orders)
+				s.logger.Info("order log takes orders again", "activity", l.activity)
+				return
+			}
+			select {
+			case <-s.life.Done():
+			case <-time.After(retryRefused):
+			}
+		}
+	})
+}

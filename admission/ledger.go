@@ -1,0 +1,42 @@
+package admission
+
+import (
+	"context"
+	"errors"
+)
+
+// Errors of a Ledger that callers tell apart.
+var (
+	ErrNoActivity = errors.New("no such activity")
+	ErrNoOrder    = errors.New("no such order")
+	ErrSuperseded = errors.New("a newer rebuild has begun")
+)
+
+// Ledger is what admission must ask the decider. It is declared here because the
+// ledger itself stands downstream of this package.
+type Ledger interface {
+	// Activity reads an activity with its SKUs; ErrNoActivity.
+	Activity(ctx context.Context, id string) (Activity, error)
+	// Activities lists the ids of all activities that have had a gate.
+	Activities(ctx context.Context) ([]string, error)
+	// Orders reads the decided ones of the given orders, by id.
+	Orders(ctx context.Context, ids []string) (map[string]Row, error)
+	// OrdersOf lists a buyer's decided orders, newest first, below the id before
+	// (empty: from the newest).
+	OrdersOf(ctx context.Context, activity, user, before string, limit int) ([]Row, error)
+	// Settled is the log sequence up to which a partition is decided.
+	Settled(ctx context.Context, partition int) (uint64, error)
+	// NextEpoch mints the number of a new rebuild: greatest(last + 1, now in ms).
+	NextEpoch(ctx context.Context, activity string) (int64, error)
+	// Snapshot makes n the epoch of the activity and reads, in the same
+	// transaction, what the gate must be filled with; ErrSuperseded unless n is the
+	// newest number.
+	Snapshot(ctx context.Context, activity string, n int64) (Snapshot, error)
+}
+
+// Snapshot is the ledger's view of an activity at the moment its epoch began.
+type Snapshot struct {
+	Activity Activity
+
+	Rows []Row // live and held ones, and dead ones under an idempotency key
+}

@@ -1,0 +1,263 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Config of a Service. Zero values take the defaults named.
+type Config struct {
+	QueueLimit   int          // waiting requests per activity; default 10,000
+	BacklogLimit int          // undecided orders per activity; default 1,000,000
+	Metrics      *Metrics     // default: not registered anywhere
+	Logger       *slog.Logger // default: slog.Default()
+}
+
+// Service answers buyers. It takes an order from the request to the log: asks the
+// gate, appends what was admitted, answers when it is on disk. Safe for concurrent
+// use.
+type Service struct {
+	gate    *Gate
+	log     *Log
+	ledger  Ledger
+	catalog *catalog
+	acked   acked
+	waiting *waiting
+	config  Config
+	metrics *Metrics
+	logger  *slog.Logger
+
+	life context.Context // ends when the service is closed for good
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	closed bool
+}
+
+// NewService returns a service on its three stores. Close it.
+func NewService(gate *Gate, log *Log, ledger Ledger, c Config) *Service {
+	if c.QueueLimit == 0 {
+		c.QueueLimit = 10_000
+	}
+	if c.BacklogLimit == 0 {
+		c.BacklogLimit = 1_000_000
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	s := &Service{
+		gate: gate, log: log, ledger: ledger, catalog: newCatalog(ledger, gate),
+		config: c, metrics: c.Metrics, logger: c.Logger, lanes: map[string]*lane{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.waiting = newWaiting(s)
+	return s
+}
+
+// Close turns new requests away, lets those in hand finish until ctx ends, and
+// returns when no goroutine of the service is left.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.waiting.hurry()
+	done := make(chan struct{})
+	go func() { s.work.Wait(); close(done) }()
+	defer s.end()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.end()
+		<-done
+		return fmt.Errorf("close admission: requests in hand were cut off: %w", ctx.Err())
+	}
+}
+
+// Ask is what a buyer asks for. Quantity, names and key have been checked.
+type Ask struct {
+	Activity, User, SKU, Key string
+	Quantity                 int64
+}
+
+// Placed is the answer to an Ask that got an order.
+type Placed struct {
+	Order
+	Activity string
+	Status   Status
+	Repeat   bool // the order had been there before
+}
+
+// Place answers a buyer. The order of a nil error is in the log, on disk. Any
+// error is a *Problem; CodeUnknown means that the order may or may not be
+// accepted, every other one that nothing was changed.
+func (s *Service) Place(ctx context.Context, a Ask) (Placed, error) {
+	began := time.Now()
+	placed, err := s.place(ctx, a)
+	s.metrics.admitted(placed, err, time.Since(began))
+	return placed, err
+}
+
+func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
+	p, err := s.catalog.get(ctx, a.Activity, -1)
+	if err == nil && p.activity.State != Open {
+		p, err = s.catalog.get(ctx, a.Activity, snapshotAge)
+	}
+	if err != nil {
+		return Placed{}, AsProblem(err)
+	}
+	if refusal := refusedBy(p.activity); refusal != nil {
+		return Placed{}, refusal
+	}
+	w := &waiter{
+		order: Order{ID: NewID(), User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
+		reply: make(chan reply, 1),
+	}
+	if err := s.enqueue(a.Activity, w); err != nil {
+		return Placed{}, err
+	}
+	select {
+	case r := <-w.reply:
+		if r.err != nil {
+			return Placed{}, r.err
+		}
+		return s.answered(ctx, a, r)
+	case <-ctx.Done():
+		if w.state.CompareAndSwap(waiterQueued, waiterGone) {
+			return Placed{}, NewProblem(CodeOverloaded, "The request waited too long for its turn; ask again in a moment.").Because(ctx.Err())
+		}
+		return Placed{}, unknownOutcome("").Because(ctx.Err())
+	}
+}
+
+// refusedBy answers what a node can tell from the ledger's side alone. Paused and
+// window are the gate's to tell, by its own clock.
+func refusedBy(a Activity) *Problem {
+	switch a.State {
+	case Draft:
+		return notStarted(a)
+	case Closed:
+		return NewProblem(CodeEnded, "The sale %s is closed.", a.ID)
+	}
+	return nil
+}
+
+func notStarted(a Activity) *Problem {
+	p := NewProblem(CodeNotStarted, "The sale %s has not started.", a.ID)
+	if !a.StartsAt.IsZero() {
+		p.Members = map[string]any{"starts_at": formatTime(a.StartsAt)}
+		p.RetryAfter = max(time.Until(a.StartsAt), time.Second)
+	}
+	return p
+}
+
+func unknownOutcome(location string) *Problem {
+	p := NewProblem(CodeUnknown, "The order may or may not be accepted. Ask again with the same Idempotency-Key, or read the order, to learn the truth.")
+	p.Location = location
+	return p
+}
+
+func orderPath(activity, id string) string {
+	return "/v1/activities/" + activity + "/orders/" + id
+}
+
+// answered turns the reservation that a lane returned into the buyer's answer.
+func (s *Service) answered(ctx context.Context, a Ask, r reply) (Placed, error) {
+	got := r.reservation
+	placed := Placed{Order: got.Order, Activity: a.Activity, Status: got.Status(), Repeat: r.repeat}
+	if a.Key != "" && got.Key == a.Key && (got.SKU != a.SKU || got.Quantity != a.Quantity) {
+		p := NewProblem(CodeMismatch, "The Idempotency-Key was used for %d of %s before; use a new key for another order.", got.Quantity, got.SKU)
+		return Placed{}, p
+	}
+	if got.State != Released {
+		return placed, nil
+	}
+	// Only the ledger knows how a released order ended.
+	rows, err := s.ledger.Orders(ctx, []string{got.ID})
+	if err != nil {
+		return Placed{}, AsProblem(fmt.Errorf("read how order %s ended: %w", got.ID, err))
+	}
+	row, ok := rows[got.ID]
+	if !ok {
+		return Placed{}, AsProblem(fmt.Errorf("order %s was released without a row", got.ID))
+	}
+	placed.Status = row.Status
+	return placed, nil
+}
+
+func (s *Service) enqueue(activity string, w *waiter) error {
+	s.mu.Lock()
+	l := s.lanes[activity]
+	if l == nil {
+		l = &lane{service: s, activity: activity, slots: make(chan struct{}, batchesInFlight)}
+		s.lanes[activity] = l
+	}
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return NewProblem(CodeOverloaded, "This node is stopping; ask again.")
+	}
+	return l.push(w)
+}
+
+// Find reads one order of a buyer: the ledger's row, else the gate's reservation.
+func (s *Service) Find(ctx context.Context, activity, user, id string) (Row, error) {
+	row, err := s.findRow(ctx, activity, user, id)
+	if !errors.Is(err, ErrNoOrder) {
+		return row, err
+	}
+	r, found, err := s.gate.Find(ctx, activity, id)
+	if err != nil {
+		return Row{}, AsProblem(err)
+	}
+	if found && r.User == user {
+		if r.State == Pending {
+			return s.undecided(ctx, activity, r)
+		}
+		// Decided between the two looks.
+		return s.findRow(ctx, activity, user, id)
+	}
+	p, err := s.catalog.get(ctx, activity, snapshotAge)
+	if err != nil {
+		return Row{}, AsProblem(err)
+	}
+	a := p.activity
+	if a.State != Draft && a.State != Closed && (p.gateErr != nil || !p.gate.Ready(a.Epoch)) {
+		return Row{}, AsProblem(&NotReadyError{Activity: activity})
+	}
+	return Row{}, AsProblem(fmt.Errorf("order %s: %w", id, ErrNoOrder))
+}
+
+func (s *Service) findRow(ctx context.Context, activity, user, id string) (Row, error) {
+	rows, err := s.ledger.Orders(ctx, []string{id})
+	if err != nil {
+		return Row{}, AsProblem(fmt.Errorf("read order %s: %w", id, err))
+	}
+	row, ok := rows[id]
+	if !ok || row.Activity != activity || row.User != user {
+		return Row{}, AsProblem(fmt.Errorf("order %s: %w", id, ErrNoOrder))
+	}
+	return row, nil
+}
+
+// undecided shows a reservation as the accepted order that it will be.
+func (s *Service) undecided(ctx context.Context, activity string, r Reservation) (Row, error) {
+	p, err := s.catalog.get(ctx, activity, -1)
+	if err != nil {
+		return Row{}, AsProblem(err)
+	}
+	sku, _ := p.activity.sku(r.SKU)
+	return Row{
+		ID: r.ID, Activity: activity, SKU: r.SKU, User: r.User, Key: r.Key, Quantity: r.Quantity,
+		Amount: r.Quantity * sku.Price, Status: Accepted, CreatedAt: r.At,
+	}, nil
+}

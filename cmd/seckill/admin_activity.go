@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"seckill/admission"
+	"seckill/consumer"
+)
+
+// adminAPI is the operators' side of activities.
+type adminAPI struct {
+	ledger  *consumer.Ledger
+	gate    *admission.Gate
+	rebuild *admission.Rebuild
+}
+
+// activityBody is an activity as an operator writes it.
+type activityBody struct {
+	Title         string    `json:"title,omitempty" maxLength:"200"`
+	StartsAt      string    `json:"starts_at,omitempty" format:"date-time" doc:"empty: from the moment it is opened"`
+	EndsAt        string    `json:"ends_at,omitempty" format:"date-time" doc:"empty: until it is closed"`
+	PaymentWindow string    `json:"payment_window,omitempty" default:"0s" doc:"0s: orders are confirmed at once"`
+	SKUs          []skuBody `json:"skus" minItems:"1" maxItems:"1000"`
+}
+
+type skuBody struct {
+	SKU          string `json:"sku" pattern:"^[A-Za-z0-9_-]{1,64}$"`
+	Total        int64  `json:"total" minimum:"0" maximum:"2147483647"`
+	LimitPerUser int64  `json:"limit_per_user,omitempty" minimum:"1" maximum:"2147483647" default:"1"`
+	Price        int64  `json:"price,omitempty" minimum:"0" maximum:"1000000000000" doc:"of one unit, in the smallest unit of money"`
+}
+
+// activityAdminView is an activity as an operator sees it.
+type activityAdminView struct {
+	Activity      string          `json:"activity"`
+	Title         string          `json:"title"`
+	State         admission.State `json:"state"`
+	StartsAt      *time.Time      `json:"starts_at"`
+	EndsAt        *time.Time      `json:"ends_at"`
+	PaymentWindow string          `json:"payment_window"`
+	Epoch         int64           `json:"epoch"`
+	SKUs          []skuAdminView  `json:"skus"`
+}
+
+type skuAdminView struct {
+	SKU          string `json:"sku"`
+	Total        int64  `json:"total"`
+	Stock        int64  `json:"stock" doc:"units not in a live order"`
+	Live         int64  `json:"live" doc:"units in live orders"`
+	LimitPerUser int64  `json:"limit_per_user"`
+	Price        int64  `json:"price"`
+}
+
+func viewActivity(a admission.Activity) activityAdminView {
+	v := activityAdminView{
+		Activity: a.ID, Title: a.Title, State: a.State, StartsAt: timeOrNil(a.StartsAt), EndsAt: timeOrNil(a.EndsAt),
+		PaymentWindow: a.PaymentWindow.String(), Epoch: a.Epoch, SKUs: []skuAdminView{},
+	}
+	for _, s := range a.SKUs {
+		v.SKUs = append(v.SKUs, skuAdminView{
+			SKU: s.ID, Total: s.Total, Stock: s.Stock, Live: s.Live(), LimitPerUser: s.LimitPerUser, Price: s.Price,
+		})
+	}
+	return v
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// activity checks the body and turns it into what the ledger takes.
+func (b activityBody) activity(id string) (admission.Activity, error) {
+	a := admission.Activity{ID: id, Title: b.Title}
+	if !admission.ValidName(id) {
+		return a, invalid("an activity id is 1 to 64 letters, digits, _ and -")
+	}
+	var err error
+	if a.StartsAt, err = parseTime("starts_at", b.StartsAt); err != nil {
+		return a, err
+	}
+	if a.EndsAt, err = parseTime("ends_at", b.EndsAt); err != nil {
+		return a, err
+	}
+	if !a.EndsAt.IsZero() && !a.EndsAt.After(a.StartsAt) {
+		return a, invalid("ends_at must be after starts_at")
+	}
+	if b.PaymentWindow != "" {
+		a.PaymentWindow, err = time.ParseDuration(b.PaymentWindow)
+	}
+	if err != nil || a.PaymentWindow != 0 {
+		return a, invalid("payment_window must be 0s: this release confirms orders at once")
+	}
+	seen := map[string]bool{}
+	for _, s := range b.SKUs {
+		if seen[s.SKU] {
+			return a, invalid("SKU " + s.SKU + " is listed twice")
+		}
+		seen[s.SKU] = true
+		a.SKUs = append(a.SKUs, admission.SKU{ID: s.SKU, Total: s.Total, LimitPerUser: s.LimitPerUser, Price: s.Price})
+	}
+	return a, nil
+}
+
+// parseTime reads an instant with its zone; the sale's clock counts milliseconds.
+func parseTime(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, invalid(name + " is not an RFC 3339 time with zone, such as 2026-12-01T20:00:00+08:00")
+	}
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		return t, invalid(name + " is finer than a millisecond")
+	}
+	return t.UTC(), nil
+}
+
+func invalid(detail string) error {
+	return admission.NewProblem(admission.CodeInvalid, "%s", detail)
+}
+
+type putInput struct {
+	Activity string `path:"activity"`
+	Body     activityBody
+}
+
+type activityResult struct {
+	Status int
+	Body   activityAdminView
+}
+
+func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, error) {
+	activity, err := in.Body.activity(in.Activity)
+	if err != nil {
+		return nil, err
+	}
+	created, err := a.ledger.Put(ctx, activity)
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	result, err := a.bring(ctx, in.Activity)
+	if created && err == nil {
+		result.Status = http.StatusCreated
+	}
+	return result, err
+}
+
+type activityPath struct {
+	Activity string `path:"activity"`
+}
+
+func (a *adminAPI) get(ctx context.Context, in *activityPath) (*activityResult, error) {
+	activity, err := a.ledger.Activity(ctx, in.Activity)
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	return &activityResult{Status: http.StatusOK, Body: viewActivity(activity)}, nil
+}
+
+// open moves a draft to open and makes its gate. Opening again only makes sure of
+// the gate.
+func (a *adminAPI) open(ctx context.Context, in *activityPath) (*activityResult, error) {
+	activity, err := a.ledger.Activity(ctx, in.Activity)
+	if err == nil && activity.State != admission.Paused {
+		activity, err = a.ledger.SetState(ctx, in.Activity, admission.Open)
+	}
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	view, err := a.gate.View(ctx, in.Activity)
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	if !view.Ready(activity.Epoch) {
+		if err := a.fill(ctx, in.Activity); err != nil {
+			return nil, adminProblem(err)
+		}
+	}
+	return a.bring(ctx, in.Activity)
+}
+
+// fill makes the gate; when somebody else does so at the same time, their work
+// counts.
+func (a *adminAPI) fill(ctx context.Context, id string) error {
+	for {
+		_, err := a.rebuild.Run(ctx, id)
+		if !errors.Is(err, admission.ErrSuperseded) {
+			return err
+		}
+		activity, err := a.ledger.Activity(ctx, id)
+		if err != nil {
+			return err
+		}
+		view, err := a.gate.View(ctx, id)
+		if err != nil || view.Ready(activity.Epoch) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(admission.PublishDeadline): // let the newer one finish
+		}
+	}
+}
+
+func (a *adminAPI) move(to admission.State) func(context.Context, *activityPath) (*activityResult, error) {
+	return func(ctx context.Context, in *activityPath) (*activityResult, error) {
+		if _, err := a.ledger.SetState(ctx, in.Activity, to); err != nil {
+			return nil, adminProblem(err)
+		}
+		return a.bring(ctx, in.Activity)
+	}
+}
+
+func (a *adminAPI) resume(ctx context.Context, in *activityPath) (*activityResult, error) {
+	activity, err := a.ledger.Activity(ctx, in.Activity)
+	if err == nil && activity.State == admission.Draft {
+		err = consumer.ErrNotOpen
+	}
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	return a.move(admission.Open)(ctx, in)
+}
+
+// bring takes what the ledger now says to the gate, so that the answer is true when
+// it is given, and shows it. A gate that is being rebuilt takes it from the ledger.
+func (a *adminAPI) bring(ctx context.Context, id string) (*activityResult, error) {
+	activity, err := a.ledger.Activity(ctx, id)
+	if err != nil {
+		return nil, adminProblem(err)
+	}
+	if activity.Epoch > 0 {
+		var notReady *admission.NotReadyError
+		if err := a.gate.SetSale(ctx, activity); err != nil && !errors.As(err, &notReady) {
+			return nil, adminProblem(err)
+		}
+	}
+	return &activityResult{Status: http.StatusOK, Body: viewActivity(activity)}, nil
+}
+
+// adminProblem turns the ledger's refusals into answers.
+func adminProblem(err error) error {
+	for cause, code := range map[error]admission.Code{
+		consumer.ErrUseDelta: admission.CodeUseDelta, consumer.ErrClosed: admission.CodeClosed,
+		consumer.ErrNotOpen: admission.CodeNotOpen, consumer.ErrNoSKUs: admission.CodeInvalid,
+	} {
+		if errors.Is(err, cause) {
+			return admission.NewProblem(code, "%v", cause)
+		}
+	}
+	return admission.AsProblem(err)
+}
+
+func (a *adminAPI) register(api huma.API, guard huma.Middlewares) {
+	const path = "/admin/v1/activities/{activity}"
+	operation := func(id, method, path, summary string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: path, Summary: summary, Middlewares: guard,
+			Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+		}
+	}
+	huma.Register(api, operation("put-activity", http.MethodPut, path, "Create or change an activity"), a.put)
+	huma.Register(api, operation("get-activity", http.MethodGet, path, "An activity with its stock"), a.get)
+	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), a.open)
+	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), a.move(admission.Paused))
+	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), a.resume)
+	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), a.move(admission.Closed))
+}

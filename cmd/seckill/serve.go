@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"seckill/admission"
+	"seckill/consumer"
+	"seckill/lockprovider"
+)
+
+// Bounds of the HTTP servers. A write may take as long as the longest wait for an
+// order, and a little more.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 40 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10
+)
+
+func newServeCommand(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve buyers (role api) and settle their orders (role worker)",
+		Long: `Serve buyers (role api) and settle their orders (role worker).
+
+Prints "ready http=HOST:PORT admin=HOST:PORT" when it serves. SIGTERM drains it
+within ten seconds: waiting requests are answered, batches in hand finished, the
+partitions given to other workers.`,
+		Example: `  seckill serve
+  seckill serve --roles worker --lock-backend redis`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := p.loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			if err := c.checkServe(); err != nil {
+				return err
+			}
+			return p.serve(cmd.Context(), c)
+		},
+	}
+	settingFlags(cmd)
+	return cmd
+}
+
+// node is one serving process.
+type node struct {
+	config   Config
+	stores   *stores
+	registry *prometheus.Registry
+	logger   *slog.Logger
+
+	service *admission.Service     // role api, else nil
+	leases  *lockprovider.Provider // role worker, else nil
+	worker  *nats.Conn             // role worker, else nil
+}
+
+func (p *program) serve(ctx context.Context, c Config) error {
+	logger := slog.New(slog.NewJSONHandler(p.stderr, nil))
+	slog.SetDefault(logger)
+	s, err := openStores(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.join(ctx, c); err != nil {
+		return err
+	}
+	n := &node{config: c, stores: s, registry: newRegistry(), logger: logger}
+	return n.run(ctx, p)
+}
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	v := readVersion()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_build_info", Help: "Which build runs; always 1.",
+		ConstLabels: prometheus.Labels{"version": v.Version, "commit": v.Commit, "go": v.Go},
+	})
+	info.Set(1)
+	r.MustRegister(info)
+	return r
+}
+
+// run serves until ctx ends or a server fails, and drains.
+func (n *node) run(ctx context.Context, p *program) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var work sync.WaitGroup
+	if n.config.hasRole(roleWorker) {
+		stop, err := n.startWorker(ctx, &work)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	public, err := n.listenPublic(ctx)
+	if err != nil {
+		return err
+	}
+	admin, err := listen(ctx, n.config.AdminAddr, "SECKILL_ADMIN_ADDR")
+	if err != nil {
+		return err
+	}
+	servers := []*http.Server{serveOn(admin, n.adminHandler(), fail)}
+	where := "-"
+	if public != nil {
+		servers = append(servers, serveOn(public, n.publicHandler(), fail))
+		where = public.Addr().String()
+	}
+	if _, err := fmt.Fprintf(p.stdout, "ready http=%s admin=%s\n", where, admin.Addr()); err != nil {
+		return fmt.Errorf("say that the service is ready: %w", err)
+	}
+	<-ctx.Done()
+	n.logger.Info("draining")
+	err = n.drain(servers)
+	work.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another with %s", addr, err, setting)
+	}
+	return l, nil
+}
+
+func (n *node) listenPublic(ctx context.Context) (net.Listener, error) {
+	if !n.config.hasRole(roleAPI) {
+		return nil, nil
+	}
+	n.service = admission.NewService(n.stores.gate, n.stores.log, n.stores.ledger, admission.Config{
+		QueueLimit: n.config.QueueLimit, BacklogLimit: n.config.BacklogLimit,
+		Metrics: admission.NewMetrics(n.registry), Logger: n.logger,
+	})
+	return listen(ctx, n.config.HTTPAddr, "SECKILL_HTTP_ADDR")
+}
+
+// serveOn serves until Shutdown; the end of a server that was not asked to end is
+// the end of the process.
+func serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http.Server {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			fail(fmt.Errorf("serve on %s: %w", l.Addr(), err))
+		}
+	}()
+	return s
+}
+
+func (n *node) publicHandler() http.Handler {
+	return admission.NewHandler(n.service, admission.HTTPConfig{
+		Identify: n.identify(), Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
+	})
+}
+
+func (n *node) identify() admission.Identify {
+	c := n.config
+	if c.AuthMode == authJWT {
+		return admission.JWTIdentity(admission.JWTConfig{
+			Secret: []byte(c.AuthJWTSecret), Issuer: c.AuthJWTIssuer, Audience: c.AuthJWTAudience, Leeway: c.AuthJWTLeeway,
+		})
+	}
+	return admission.HeaderIdentity(c.AuthTrustedProxies)
+}
+
+// drain answers who is waiting and stops the servers.
+func (n *node) drain(servers []*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime-time.Second)
+	defer cancel()
+	var errs []error
+	if n.service != nil {
+		errs = append(errs, n.service.Close(ctx))
+	}
+	for _, s := range servers {
+		errs = append(errs, s.Shutdown(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// startWorker settles orders and sweeps until ctx ends. The function it returns
+// closes what the worker used; call it when the work is done.
+func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), error) {
+	start, cancel := context.WithTimeout(ctx, n.config.StartTimeout)
+	defer cancel()
+	nc, log, err := openLog(start, n.config, "seckill worker")
+	if err != nil {
+		return nil, err
+	}
+	dead, err := consumer.OpenDeadLetters(start, log.JetStream(), n.config.Namespace, n.config.LogReplicas)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	instance := instanceName()
+	n.leases, err = lockprovider.Open(start, lockprovider.Config{
+		Backend: n.config.LockBackend, RedisURL: n.config.redisURL(), EtcdEndpoints: n.config.EtcdEndpoints,
+		Namespace: n.config.Namespace, TTL: n.config.LockTTL, Instance: instance,
+		Registerer: n.registry, Logger: n.logger,
+	})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	n.worker = nc
+	w := &consumer.Worker{
+		Instance: instance, Ledger: n.stores.ledger, Log: log, Gate: n.stores.gate, Dead: dead,
+		Leases: n.leases, AckWait: n.config.LogAckWait, Metrics: consumer.NewMetrics(n.registry), Logger: n.logger,
+	}
+	sweep := &admission.Sweep{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger}
+	work.Go(func() { _ = w.Run(ctx) })
+	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
+	return func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if err := n.leases.Close(stop); err != nil {
+			n.logger.Warn("leases are left to expire", "error", err)
+		}
+		nc.Close()
+	}, nil
+}
+
+// underLease keeps a job running that one process at a time needs to do.
+func (n *node) underLease(ctx context.Context, name string, job func(context.Context) error) {
+	for ctx.Err() == nil {
+		err := lockprovider.Do(ctx, n.leases, name, func(ctx context.Context, _ *lockprovider.Lease) error {
+			return job(ctx)
+		}, lockprovider.WithPurpose("job"))
+		if ctx.Err() != nil {
+			return
+		}
+		n.logger.Warn("job interrupted; it is taken up again", "job", name, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// instanceName tells the processes of an installation apart, also after a restart.
+func instanceName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"seckill/admission"
+	"seckill/consumer"
+)
+
+// stores are the connections of one process to the three stores that hold orders.
+type stores struct {
+	redis redis.UniversalClient
+	nats  *nats.Conn
+	pool  *pgxpool.Pool
+
+	gate   *admission.Gate
+	log    *admission.Log
+	ledger *consumer.Ledger
+}
+
+// startRetry is the pause between attempts to reach a store at start.
+const startRetry = 200 * time.Millisecond
+
+// openStores connects with Redis, NATS and Postgres and waits, up to the start
+// time-out, until each has answered once. Close the result.
+func openStores(ctx context.Context, c Config) (*stores, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.StartTimeout)
+	defer cancel()
+	s := &stores{}
+	if err := s.open(ctx, c); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stores) open(ctx context.Context, c Config) (err error) {
+	if s.redis, err = openRedis(c); err != nil {
+		return err
+	}
+	s.gate = admission.NewGate(s.redis, c.Namespace)
+	if err := answered(ctx, "Redis", "SECKILL_REDIS_URL", s.gate.Ping); err != nil {
+		return err
+	}
+	if s.pool, err = consumer.OpenPool(ctx, c.PostgresURL, c.Namespace, poolSize(c)); err != nil {
+		return fmt.Errorf("%w; check SECKILL_POSTGRES_URL", err)
+	}
+	s.ledger = consumer.NewLedger(s.pool)
+	if err := answered(ctx, "Postgres", "SECKILL_POSTGRES_URL", s.ledger.Ping); err != nil {
+		return err
+	}
+	if s.nats, s.log, err = openLog(ctx, c, "seckill"); err != nil {
+		return err
+	}
+	return nil
+}
+
+// poolSize gives every partition of a worker a connection, and the reads of an API
+// node some beside them.
+func poolSize(c Config) int32 {
+	size := int32(16)
+	if c.hasRole(roleWorker) {
+		size += int32(c.Partitions)
+	}
+	return size
+}
+
+func (s *stores) close() {
+	if s.nats != nil {
+		s.nats.Close()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	if s.redis != nil {
+		_ = s.redis.Close()
+	}
+}
+
+// answered asks a store until it answers or ctx ends.
+func answered(ctx context.Context, store, setting string, ask func(context.Context) error) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := ask(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w; start it, or check %s", store, err, setting)
+		case <-time.After(startRetry):
+		}
+	}
+}
+
+func openRedis(c Config) (redis.UniversalClient, error) {
+	var o redis.UniversalOptions
+	for i, url := range c.RedisURLs {
+		one, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, wrongUsage(fmt.Errorf("configuration: redis.url: entry %d is not a Redis URL", i+1))
+		}
+		o.Addrs = append(o.Addrs, one.Addr)
+		o.Username, o.Password, o.DB, o.TLSConfig = one.Username, one.Password, one.DB, one.TLSConfig
+	}
+	o.DialTimeout = 2 * time.Second
+	o.ReadTimeout, o.WriteTimeout = 400*time.Millisecond, 400*time.Millisecond
+	o.PoolTimeout = 500 * time.Millisecond
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = 1 // the scripts are idempotent
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewUniversalClient(&o), nil
+}
+
+// openLog makes a connection of its own: publishing and consuming share none, so
+// that one cannot hold up the other.
+func openLog(ctx context.Context, c Config, name string) (*nats.Conn, *admission.Log, error) {
+	var nc *nats.Conn
+	var log *admission.Log
+	err := answered(ctx, "NATS JetStream", "SECKILL_NATS_URL", func(ctx context.Context) (err error) {
+		if nc == nil {
+			if nc, err = connectNATS(c, name); err != nil {
+				return err
+			}
+		}
+		log, err = admission.OpenLog(ctx, nc, admission.LogConfig{
+			Namespace: c.Namespace, Partitions: c.Partitions, Replicas: c.LogReplicas,
+			MaxBytes: c.LogMaxBytes, MaxAge: c.LogMaxAge,
+		})
+		return err
+	})
+	if err != nil && nc != nil {
+		nc.Close()
+	}
+	return nc, log, err
+}
+
+func connectNATS(c Config, name string) (*nats.Conn, error) {
+	return nats.Connect(
+		c.NATSURL,
+		nats.Name(name+" "+c.Namespace),
+		nats.Timeout(2*time.Second),
+		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		// A message that leaves a buffer after its append was given up would be an
+		// order nobody waits for.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			slog.Warn("NATS connection", "error", err)
+		}),
+	)
+}
+
+// join brings the ledger's schema to this release, if the configuration says so,
+// and checks that this process belongs to the installation that the ledger records.
+func (s *stores) join(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithTimeout(ctx, c.StartTimeout)
+	defer cancel()
+	if c.Migrate {
+		if _, err := consumer.Migrate(ctx, s.pool, c.Namespace); err != nil {
+			return err
+		}
+	}
+	err := s.ledger.Join(ctx, c.LockBackend, c.Partitions)
+	var setup *consumer.SetupError
+	if errors.As(err, &setup) {
+		return wrongUsage(err)
+	}
+	if err != nil && !c.Migrate {
+		return fmt.Errorf("%w; is the schema up to date? run: seckill migrate", err)
+	}
+	return err
+}
+
+// redisURL is the form in which the lock provider takes the servers.
+func (c Config) redisURL() string { return strings.Join(c.RedisURLs, ",") }

@@ -1,0 +1,217 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"seckill/admission"
+)
+
+type skuKey struct{ activity, sku string }
+
+type buyerKey struct{ activity, sku, user string }
+
+// book is what a settlement has read under its locks, and what it decides from:
+// stock and units are counted down and up as orders are accepted.
+type book struct {
+	skus       map[skuKey]*skuRow
+	activities map[string]activityRow
+	decided    map[string]outcome // by order id, final or held
+	units      map[buyerKey]int64 // live units of a buyer
+	reserved   map[string]int64   // epoch of the reservation, by order id
+	taken      map[skuKey]int64   // units that this settlement takes
+}
+
+type outcome struct {
+	status admission.Status
+	reason string
+}
+
+type skuRow struct{ stock, limit, price int64 }
+
+type activityRow struct {
+	epoch  int64
+	window time.Duration
+}
+
+// readBook checks the term and reads everything that the deliveries touch, after
+// locking the SKU rows.
+func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) (*book, error) {
+	b := &book{
+		skus: map[skuKey]*skuRow{}, activities: map[string]activityRow{}, decided: map[string]outcome{},
+		units: map[buyerKey]int64{}, reserved: map[string]int64{}, taken: map[skuKey]int64{},
+	}
+	var ids, activities, skus, users, names []string
+	for _, d := range deliveries {
+		names = append(names, d.Activity)
+		for _, o := range d.Orders {
+			ids = append(ids, o.ID)
+			activities = append(activities, d.Activity)
+			skus = append(skus, o.SKU)
+			users = append(users, o.User)
+		}
+	}
+	// One round trip; each statement is a new one, with a snapshot of its own
+	// taken after the lock was granted.
+	var batch pgx.Batch
+	batch.Queue(sqlTerm, term.Partition, term.Number)
+	batch.Queue(sqlLockSKUs, activities, skus)
+	batch.Queue(sqlActivities, names)
+	batch.Queue(sqlDecided, ids)
+	batch.Queue(sqlLiveUnits, activities, skus, users)
+	results := tx.SendBatch(ctx, &batch)
+	defer func() { _ = results.Close() }()
+
+	var one int
+	if err := results.QueryRow().Scan(&one); errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrFenced
+	} else if err != nil {
+		return nil, fmt.Errorf("check the term: %w", err)
+	}
+	if err := b.readSKUs(results); err != nil {
+		return nil, fmt.Errorf("lock the SKUs: %w", err)
+	}
+	if err := b.readActivities(results); err != nil {
+		return nil, fmt.Errorf("read the activities: %w", err)
+	}
+	if err := b.readDecided(results); err != nil {
+		return nil, fmt.Errorf("read which orders are decided: %w", err)
+	}
+	if err := b.readUnits(results); err != nil {
+		return nil, fmt.Errorf("count the buyers' units: %w", err)
+	}
+	return b, results.Close()
+}
+
+func (b *book) readSKUs(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	var k skuKey
+	var r skuRow
+	_, err = pgx.ForEachRow(rows, []any{&k.activity, &k.sku, &r.stock, &r.limit, &r.price}, func() error {
+		row := r
+		b.skus[k] = &row
+		return nil
+	})
+	return err
+}
+
+func (b *book) readActivities(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	var id string
+	var a activityRow
+	_, err = pgx.ForEachRow(rows, []any{&id, &a.epoch, &a.window}, func() error {
+		b.activities[id] = a
+		return nil
+	})
+	return err
+}
+
+func (b *book) readDecided(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	var id string
+	var was outcome
+	_, err = pgx.ForEachRow(rows, []any{&id, &was.status, &was.reason}, func() error {
+		b.decided[id] = was
+		return nil
+	})
+	return err
+}
+
+func (b *book) readUnits(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	var k buyerKey
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&k.activity, &k.sku, &k.user, &n}, func() error {
+		b.units[k] = n
+		return nil
+	})
+	return err
+}
+
+// decideAll decides every delivered order, in log order.
+func (b *book) decideAll(deliveries []Delivery) []Decision {
+	var decisions []Decision
+	for _, d := range deliveries {
+		for _, o := range d.Orders {
+			decision := Decision{Order: o, Activity: d.Activity, Epoch: b.activities[d.Activity].epoch, Seq: d.Seq}
+			was, ok := b.decided[o.ID]
+			if decision.Already = ok; !ok {
+				was.status, was.reason = b.decide(d, o)
+				b.decided[o.ID] = was
+				b.reserved[o.ID] = d.Epoch
+			}
+			decision.Status, decision.Reason = was.status, was.reason
+			decisions = append(decisions, decision)
+		}
+	}
+	return decisions
+}
+
+// decide is the rule: an order of an older epoch is stale, because the gate that
+// charged it is gone and the new one was filled without it; else limit, then stock.
+func (b *book) decide(d Delivery, o admission.Order) (admission.Status, string) {
+	activity, known := b.activities[d.Activity]
+	if known && d.Epoch < activity.epoch {
+		return admission.Rejected, admission.ReasonStale
+	}
+	sku := b.skus[skuKey{d.Activity, o.SKU}]
+	if !known || sku == nil {
+		return admission.Held, "unknown activity or SKU"
+	}
+	buyer := buyerKey{d.Activity, o.SKU, o.User}
+	if b.units[buyer]+o.Quantity > sku.limit {
+		return admission.Rejected, admission.ReasonLimit
+	}
+	if sku.stock < o.Quantity {
+		return admission.Rejected, admission.ReasonSoldOut
+	}
+	sku.stock -= o.Quantity
+	b.units[buyer] += o.Quantity
+	b.taken[skuKey{d.Activity, o.SKU}] += o.Quantity
+	if activity.window > 0 {
+		return admission.PendingPayment, ""
+	}
+	return admission.Confirmed, ""
+}
+
+// moveStock takes the units of what was inserted and notes the position, with the
+// guard as the last word.
+func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64) error {
+	var activities, skus []string
+	var units []int64
+	for k, n := range b.taken {
+		activities, skus, units = append(activities, k.activity), append(skus, k.sku), append(units, n)
+	}
+	var batch pgx.Batch
+	batch.Queue(sqlStock, activities, skus, units)
+	batch.Queue(sqlPosition, term.Partition, int64(upTo))
+	results := tx.SendBatch(ctx, &batch)
+	defer func() { _ = results.Close() }()
+	tag, err := results.Exec()
+	if err != nil {
+		return fmt.Errorf("take the units: %w", err)
+	}
+	if int(tag.RowsAffected()) != len(skus) {
+		return fmt.Errorf("take the units: the guard stopped %d of %d SKUs; the books do not agree, run seckill audit", len(skus)-int(tag.RowsAffected()), len(skus))
+	}
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("note the settled position: %w", err)
+	}
+	return results.Close()
+}

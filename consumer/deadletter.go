@@ -1,0 +1,101 @@
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"seckill/admission"
+)
+
+// deadTimeout bounds one write to the dead-letter stream.
+const deadTimeout = 2 * time.Second
+
+// DeadLetter is one message of the dead-letter stream: an order that cannot be
+// settled as it stands, or a log message that cannot be read.
+type DeadLetter struct {
+	Version    int              `json:"v"`
+	Order      *admission.Order `json:"order,omitempty"`
+	Activity   string           `json:"activity"`
+	Reason     string           `json:"reason"`
+	Detail     string           `json:"detail"`
+	Seq        uint64           `json:"seq"`
+	Deliveries uint64           `json:"deliveries"`
+	At         time.Time        `json:"at"`
+	Data       []byte           `json:"data,omitempty"` // of a log message that cannot be read
+}
+
+// DeadLetters is the stream of what an operator has to decide.
+type DeadLetters struct {
+	js        jetstream.JetStream
+	namespace string
+}
+
+// OpenDeadLetters connects with the dead-letter stream and creates it if there is
+// none.
+func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, namespace string, replicas int) (*DeadLetters, error) {
+	d := &DeadLetters{js: js, namespace: namespace}
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:        d.StreamName(),
+		Description: "orders that an operator has to decide, one a message",
+		Subjects:    []string{namespace + ".dead.>"},
+		Storage:     jetstream.FileStorage,
+		Discard:     jetstream.DiscardNew,
+		Replicas:    replicas,
+		AllowDirect: true,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil, fmt.Errorf("create stream %s: %w", d.StreamName(), err)
+	}
+	return d, nil
+}
+
+// StreamName is the name of the JetStream stream.
+func (d *DeadLetters) StreamName() string { return strings.ToUpper(d.namespace) + "_DEAD" }
+
+// Broken keeps a log message that cannot be read.
+func (d *DeadLetters) Broken(ctx context.Context, seq uint64, data []byte, why error) error {
+	letter := DeadLetter{
+		Version: 1, Activity: "unknown", Reason: "unreadable", Detail: why.Error(), Seq: seq, Data: data,
+	}
+	return d.write(ctx, fmt.Sprintf("dead:message:%d", seq), letter)
+}
+
+// Held keeps every order of the decisions that is held. It is called before the
+// acknowledgement, and again on every redelivery: the message id makes it one.
+func (d *DeadLetters) Held(ctx context.Context, decisions []Decision) error {
+	for _, decision := range decisions {
+		if decision.Status != admission.Held {
+			continue
+		}
+		letter := DeadLetter{
+			Version: 1, Order: &decision.Order, Activity: decision.Activity,
+			Reason: "unsettleable", Detail: decision.Reason, Seq: decision.Seq,
+		}
+		if err := d.write(ctx, "dead:"+decision.ID, letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DeadLetters) write(ctx context.Context, id string, letter DeadLetter) error {
+	ctx, cancel := context.WithTimeout(ctx, deadTimeout)
+	defer cancel()
+	letter.At = time.Now().UTC()
+	data, err := json.Marshal(letter)
+	if err != nil {
+		return fmt.Errorf("encode dead letter %s: %w", id, err)
+	}
+	msg := &nats.Msg{Subject: d.namespace + ".dead." + letter.Activity, Data: data}
+	if _, err := d.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id), jetstream.WithExpectStream(d.StreamName())); err != nil {
+		return fmt.Errorf("write dead letter %s: %w", id, err)
+	}
+	return nil
+}

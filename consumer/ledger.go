@@ -1,0 +1,211 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"seckill/admission"
+)
+
+// Ledger is the only decider: what it has committed is so. Safe for concurrent use.
+//
+// Every transaction that decides or changes an order locks the SKU rows first, in
+// one order, and reads in a new statement after the lock.
+type Ledger struct {
+	pool *pgxpool.Pool
+}
+
+// NewLedger returns the ledger behind a pool whose connections have the
+// installation's schema as search path; see OpenPool.
+func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
+
+// settleTimeout bounds one settlement transaction.
+const settleTimeout = 5 * time.Second
+
+// ErrFenced says that another worker has taken the partition: this one must stop
+// and may not acknowledge.
+var ErrFenced = errors.New("another settler has a newer term of the partition")
+
+// errRaced says that a row appeared between the read and the insert.
+var errRaced = errors.New("an order was decided by somebody else meanwhile")
+
+// Term is the right to settle one partition, as the ledger gave it.
+type Term struct {
+	Partition int
+	Number    int64
+}
+
+// Delivery is one message of the order log.
+type Delivery struct {
+	admission.Batch
+	Seq uint64
+}
+
+// Decision is what the ledger has decided about one delivered order.
+type Decision struct {
+	admission.Order
+	Activity string
+	Epoch    int64 // of the gate, as read in the transaction; 0: no such activity
+	Status   admission.Status
+	Reason   string
+	Already  bool // it had been decided before
+	Seq      uint64
+}
+
+// Settle decides the orders of a partition's deliveries, in log order, in one
+// transaction, and moves the settled position to upTo. It may be called any number
+// of times with the same orders: a decision is final and comes back as Already.
+//
+// ErrFenced: nothing was written. Any other error leaves the outcome unknown: do
+// not acknowledge, deliver again.
+func (l *Ledger) Settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64) ([]Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		decisions, err := l.settle(ctx, term, deliveries, upTo)
+		if errors.Is(err, errRaced) && attempt < 3 {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("settle %d messages of partition %d under term %d: %w", len(deliveries), term.Partition, term.Number, err)
+		}
+		return decisions, nil
+	}
+}
+
+func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64) ([]Decision, error) {
+	tx, err := l.pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no effect after Commit
+
+	b, err := readBook(ctx, tx, term, deliveries)
+	if err != nil {
+		return nil, err
+	}
+	decisions := b.decideAll(deliveries)
+	if err := insertDecisions(ctx, tx, term, b, decisions); err != nil {
+		return nil, err
+	}
+	if err := b.moveStock(ctx, tx, term, upTo); err != nil {
+		return nil, err
+	}
+	return decisions, tx.Commit(ctx)
+}
+
+// insertDecisions writes the new outcomes; errRaced if one of them had a row.
+func insertDecisions(ctx context.Context, tx pgx.Tx, term Term, b *book, decisions []Decision) error {
+	var c columns
+	for i := range decisions {
+		if !decisions[i].Already {
+			c.add(&decisions[i], b)
+		}
+	}
+	if len(c.id) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, sqlInsert, c.id, c.activity, c.sku, c.user, c.quantity, c.amount, c.status, c.reason,
+		c.at, c.window, c.key, c.epoch, c.seq, term.Partition, term.Number)
+	if err != nil {
+		return err
+	}
+	inserted, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	if len(inserted) != len(c.id) {
+		return errRaced
+	}
+	return nil
+}
+
+// columns are the arrays that one insert takes.
+type columns struct {
+	id, activity, sku, user, status, reason, key []string
+	quantity, amount, epoch, seq                 []int64
+	at                                           []time.Time
+	window                                       []time.Duration
+}
+
+func (c *columns) add(d *Decision, b *book) {
+	sku := b.skus[skuKey{d.Activity, d.SKU}]
+	var window time.Duration
+	if d.Status == admission.PendingPayment {
+		window = b.activities[d.Activity].window
+	}
+	var price int64
+	if sku != nil {
+		price = sku.price
+	}
+	c.id = append(c.id, d.ID)
+	c.activity = append(c.activity, d.Activity)
+	c.sku = append(c.sku, d.SKU)
+	c.user = append(c.user, d.User)
+	c.status = append(c.status, string(d.Status))
+	c.reason = append(c.reason, d.Reason)
+	c.key = append(c.key, d.Key)
+	c.quantity = append(c.quantity, d.Quantity)
+	c.amount = append(c.amount, d.Quantity*price)
+	c.epoch = append(c.epoch, b.reserved[d.ID])
+	c.seq = append(c.seq, int64(d.Seq))
+	c.at = append(c.at, d.At)
+	c.window = append(c.window, window)
+}
+
+// Orders reads the decided ones of the given orders.
+func (l *Ledger) Orders(ctx context.Context, ids []string) (map[string]admission.Row, error) {
+	found := make(map[string]admission.Row, len(ids))
+	for part := range slices.Chunk(ids, 5000) {
+		rows, err := l.rows(ctx, sqlOrdersByID, part)
+		if err != nil {
+			return nil, fmt.Errorf("read %d orders in the ledger: %w", len(ids), err)
+		}
+		for _, r := range rows {
+			found[r.ID] = r
+		}
+	}
+	return found, nil
+}
+
+// OrdersOf lists a buyer's decided orders, newest first, below the id before.
+func (l *Ledger) OrdersOf(ctx context.Context, activity, user, before string, limit int) ([]admission.Row, error) {
+	rows, err := l.rows(ctx, sqlOrdersOf, activity, user, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list a buyer's orders of activity %s in the ledger: %w", activity, err)
+	}
+	return rows, nil
+}
+
+func (l *Ledger) rows(ctx context.Context, sql string, args ...any) ([]admission.Row, error) {
+	rows, err := l.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanRow)
+}
+
+func scanRow(r pgx.CollectableRow) (admission.Row, error) {
+	var row admission.Row
+	var payBefore *time.Time
+	err := r.Scan(&row.ID, &row.Activity, &row.SKU, &row.User, &row.Key, &row.Quantity, &row.Amount,
+		&row.Status, &row.Reason, &row.CreatedAt, &row.DecidedAt, &payBefore)
+	if payBefore != nil {
+		row.PayBefore = *payBefore
+	}
+	return row, err
+}
+
+// Ping asks whether Postgres answers.
+func (l *Ledger) Ping(ctx context.Context) error {
+	if err := l.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ask Postgres whether it answers: %w", err)
+	}
+	return nil
+}

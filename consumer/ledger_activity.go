@@ -1,0 +1,272 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"seckill/admission"
+)
+
+// Errors of an operator's change to an activity.
+var (
+	ErrUseDelta = errors.New("the activity has been opened: change stock by a delta")
+	ErrClosed   = errors.New("the activity is closed, and ids are not reused: use a new id")
+	ErrNotOpen  = errors.New("the activity has not been opened")
+	ErrNoSKUs   = errors.New("the activity has no SKUs: put them first")
+)
+
+// Activity reads an activity with its SKUs.
+func (l *Ledger) Activity(ctx context.Context, id string) (admission.Activity, error) {
+	a, err := readActivity(ctx, l.pool, id)
+	if err != nil {
+		return a, fmt.Errorf("read activity %s in the ledger: %w", id, err)
+	}
+	return a, nil
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func readActivity(ctx context.Context, q querier, id string) (admission.Activity, error) {
+	var a admission.Activity
+	rows, err := q.Query(ctx, sqlActivity, id)
+	if err != nil {
+		return a, err
+	}
+	var starts, ends *time.Time
+	var sku pgtype.Text
+	var total, stock, limit, price pgtype.Int8
+	fields := []any{
+		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision,
+		&sku, &total, &stock, &limit, &price,
+	}
+	_, err = pgx.ForEachRow(rows, fields, func() error {
+		a.StartsAt, a.EndsAt = fromNull(starts), fromNull(ends)
+		if sku.Valid {
+			a.SKUs = append(a.SKUs, admission.SKU{
+				ID: sku.String, Total: total.Int64, Stock: stock.Int64, LimitPerUser: limit.Int64, Price: price.Int64,
+			})
+		}
+		return nil
+	})
+	if err == nil && a.ID == "" {
+		err = admission.ErrNoActivity
+	}
+	return a, err
+}
+
+func fromNull(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func toNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Activities lists the activities that have a gate to look after: all that were
+// opened, but those closed a week ago or longer.
+func (l *Ledger) Activities(ctx context.Context) ([]string, error) {
+	return l.ids(ctx, "list the activities with a gate", `
+		select id from activities
+		 where epoch > 0 and (state <> 'closed' or updated_at > now() - interval '7 days')
+		 order by id`)
+}
+
+// AllActivities lists every activity.
+func (l *Ledger) AllActivities(ctx context.Context) ([]string, error) {
+	return l.ids(ctx, "list the activities", `select id from activities order by id`)
+}
+
+func (l *Ledger) ids(ctx context.Context, what, sql string) ([]string, error) {
+	rows, err := l.pool.Query(ctx, sql)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return ids, nil
+}
+
+// Put creates an activity or changes what may be changed: everything of a draft; of
+// an opened one title and window, while its SKUs must be as they are (ErrUseDelta);
+// of a closed one nothing (ErrClosed). It reports whether the activity is new.
+func (l *Ledger) Put(ctx context.Context, a admission.Activity) (created bool, err error) {
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `insert into activities (id) values ($1) on conflict do nothing`, a.ID)
+		if err != nil {
+			return err
+		}
+		created = tag.RowsAffected() == 1
+		before, err := lockActivity(ctx, tx, a.ID)
+		if err != nil {
+			return err
+		}
+		switch before.State {
+		case admission.Closed:
+			return ErrClosed
+		case admission.Draft:
+			err = putSKUs(ctx, tx, a)
+		default:
+			if !sameSKUs(before, a) {
+				return ErrUseDelta
+			}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			update activities set title = $2, starts_at = $3, ends_at = $4, payment_window = $5,
+			       revision = revision + 1, updated_at = now()
+			 where id = $1`, a.ID, a.Title, toNull(a.StartsAt), toNull(a.EndsAt), a.PaymentWindow)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("put activity %s into the ledger: %w", a.ID, err)
+	}
+	return created, nil
+}
+
+// lockActivity locks the activity's SKU rows and its own row, in the order of
+// every transaction that changes them, and reads it.
+func lockActivity(ctx context.Context, tx pgx.Tx, id string) (admission.Activity, error) {
+	if _, err := tx.Exec(ctx, `select 1 from skus where activity_id = $1 order by sku_id for update`, id); err != nil {
+		return admission.Activity{}, err
+	}
+	if _, err := tx.Exec(ctx, `select 1 from activities where id = $1 for update`, id); err != nil {
+		return admission.Activity{}, err
+	}
+	return readActivity(ctx, tx, id)
+}
+
+func putSKUs(ctx context.Context, tx pgx.Tx, a admission.Activity) error {
+	if _, err := tx.Exec(ctx, `delete from skus where activity_id = $1`, a.ID); err != nil {
+		return err
+	}
+	for _, s := range a.SKUs {
+		_, err := tx.Exec(ctx, `
+			insert into skus (activity_id, sku_id, total, stock, limit_per_user, price)
+			values ($1, $2, $3, $3, $4, $5)`, a.ID, s.ID, s.Total, s.LimitPerUser, s.Price)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameSKUs(before, after admission.Activity) bool {
+	if len(before.SKUs) != len(after.SKUs) {
+		return false
+	}
+	had := map[string]admission.SKU{}
+	for _, s := range before.SKUs {
+		had[s.ID] = s
+	}
+	for _, s := range after.SKUs {
+		b, ok := had[s.ID]
+		if !ok || b.Total != s.Total || b.LimitPerUser != s.LimitPerUser || b.Price != s.Price {
+			return false
+		}
+	}
+	return true
+}
+
+// SetState moves an activity to a state and returns it as it then is. Moving to the
+// state it has changes nothing. A draft can only be opened or closed.
+func (l *Ledger) SetState(ctx context.Context, id string, to admission.State) (admission.Activity, error) {
+	var a admission.Activity
+	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		before, err := lockActivity(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := mayMove(before, to); err != nil {
+			return err
+		}
+		if before.State != to {
+			_, err = tx.Exec(ctx, `update activities set state = $2, revision = revision + 1, updated_at = now() where id = $1`, id, string(to))
+			if err != nil {
+				return err
+			}
+		}
+		a, err = readActivity(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return a, fmt.Errorf("set activity %s to %s in the ledger: %w", id, to, err)
+	}
+	return a, nil
+}
+
+func mayMove(a admission.Activity, to admission.State) error {
+	switch {
+	case a.State == to:
+		return nil
+	case a.State == admission.Closed:
+		return ErrClosed
+	case a.State == admission.Draft && to == admission.Paused:
+		return ErrNotOpen
+	case a.State == admission.Draft && to == admission.Open && len(a.SKUs) == 0:
+		return ErrNoSKUs
+	}
+	return nil
+}
+
+// NextEpoch mints the number of a new rebuild. Numbers never repeat and never go
+// back, whatever happens to Redis.
+func (l *Ledger) NextEpoch(ctx context.Context, id string) (int64, error) {
+	var n int64
+	err := l.pool.QueryRow(ctx, `
+		update activities set last_epoch = greatest(last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
+		 where id = $1 returning last_epoch`, id).Scan(&n)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = admission.ErrNoActivity
+	}
+	if err != nil {
+		return 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// Snapshot begins epoch n and reads, in the same transaction, what its gate is to
+// be filled with. From here on an order of an older epoch without a row is stale.
+func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Snapshot, error) {
+	var s admission.Snapshot
+	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		a, err := lockActivity(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if a.LastEpoch != n {
+			return admission.ErrSuperseded
+		}
+		if _, err := tx.Exec(ctx, `update activities set epoch = $2 where id = $1`, id, n); err != nil {
+			return err
+		}
+		a.Epoch = n
+		s.Activity = a
+		rows, err := tx.Query(ctx, sqlSnapshotRows, id)
+		if err != nil {
+			return err
+		}
+		s.Rows, err = pgx.CollectRows(rows, scanRow)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("take the snapshot of activity %s for epoch %d: %w", id, n, err)
+	}
+	return s, nil
+}

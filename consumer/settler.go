@@ -1,0 +1,239 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"seckill/admission"
+	"seckill/lockprovider"
+)
+
+const (
+	memberPrefix = "member/"
+
+	// fetchWait is how long one request for messages stays open at the server.
+	fetchWait = 2 * time.Second
+	// fetchMore is how many further messages are taken with the first.
+	fetchMore = 63
+	// settleOrders is about how many orders one transaction settles.
+	settleOrders = 1000
+	// Pauses between attempts to settle the same messages while the ledger is away.
+	firstRetry, lastRetry = 50 * time.Millisecond, 2 * time.Second
+	// bindTimeout bounds the set-up of the consumer.
+	bindTimeout = 5 * time.Second
+)
+
+func partitionLock(n int) string { return "partition/" + strconv.Itoa(n) }
+
+// settler settles one partition during one hold.
+type settler struct {
+	*Worker
+	lease    *lockprovider.Lease
+	term     Term
+	consumer jetstream.Consumer
+}
+
+// ConsumerName is the durable consumer of a partition.
+func ConsumerName(partition int) string { return "partition-" + strconv.Itoa(partition) }
+
+// bind finds or creates the partition's consumer and sets it to the ledger's
+// position, so that nothing waits for the former owner's deliveries to run out.
+// A log that is not the recorded one is settled from its beginning: everything
+// that was decided is found decided.
+func (s *settler) bind(ctx context.Context, from Position) error {
+	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
+	defer cancel()
+	js := s.Log.JetStream()
+	stream, err := js.Stream(ctx, s.Log.StreamName())
+	if err != nil {
+		return fmt.Errorf("look stream %s up: %w", s.Log.StreamName(), err)
+	}
+	info := stream.CachedInfo()
+	if !info.Created.Truncate(time.Microsecond).Equal(from.Log) || info.State.LastSeq < from.Seq {
+		if err := s.Ledger.Restart(ctx, s.term, info.Created.Truncate(time.Microsecond)); err != nil {
+			return err
+		}
+		from.Seq = 0
+	}
+	name := ConsumerName(s.term.Partition)
+	if s.consumer, err = stream.Consumer(ctx, name); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		s.consumer, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable:       name,
+			Description:   "settles partition " + strconv.Itoa(s.term.Partition),
+			FilterSubject: s.Log.Filter(s.term.Partition),
+			DeliverPolicy: jetstream.DeliverAllPolicy,
+			AckPolicy:     jetstream.AckExplicitPolicy,
+			AckWait:       s.AckWait,
+			MaxDeliver:    -1,
+			MaxAckPending: 4000,
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("bind consumer %s: %w", name, err)
+	}
+	if _, err := js.ResetConsumerToSequence(ctx, s.Log.StreamName(), name, from.Seq+1); err != nil {
+		return fmt.Errorf("reset consumer %s to %d: %w", name, from.Seq+1, err)
+	}
+	return nil
+}
+
+// run settles until taking ends (nil), or the hold does.
+func (s *settler) run(taking, hold context.Context) error {
+	for taking.Err() == nil {
+		messages, err := s.fetch(taking, hold)
+		if err != nil {
+			return fmt.Errorf("fetch from partition %d: %w", s.term.Partition, err)
+		}
+		for len(messages) > 0 {
+			n := s.portion(messages)
+			if err := s.settle(taking, hold, messages[:n]); err != nil {
+				return err
+			}
+			messages = messages[n:]
+		}
+		if err := s.lease.Err(); err != nil && taking.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message is a delivery with the means to acknowledge it.
+type message struct {
+	jetstream.Msg
+	Delivery
+	broken error // why it cannot be read
+}
+
+// fetch waits for a message and takes what else is there. No messages: none came.
+func (s *settler) fetch(taking, hold context.Context) ([]message, error) {
+	ctx, cancel := context.WithTimeout(taking, fetchWait)
+	defer cancel()
+	defer context.AfterFunc(hold, cancel)()
+	first, err := s.consumer.Fetch(1, jetstream.FetchContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	messages, err := s.collect(nil, first)
+	if err != nil || len(messages) == 0 {
+		if ctx.Err() != nil {
+			err = context.Cause(hold)
+		}
+		return nil, err
+	}
+	more, err := s.consumer.FetchNoWait(fetchMore)
+	if err != nil {
+		return messages, nil // what is in hand is settled; the next fetch says why
+	}
+	messages, _ = s.collect(messages, more)
+	return messages, nil
+}
+
+func (s *settler) collect(into []message, batch jetstream.MessageBatch) ([]message, error) {
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return into, fmt.Errorf("read the sequence of a message: %w", err)
+		}
+		if meta.NumDelivered > 1 {
+			s.Metrics.redelivered.Inc()
+		}
+		next := message{Msg: m}
+		next.Batch, next.broken = admission.DecodeBatch(m.Data())
+		next.Seq = meta.Sequence.Stream
+		into = append(into, next)
+	}
+	return into, batch.Error()
+}
+
+// portion is how many of the messages one transaction takes.
+func (s *settler) portion(messages []message) int {
+	n, orders := 0, 0
+	for n < len(messages) && (n == 0 || orders+len(messages[n].Orders) <= settleOrders) {
+		orders += len(messages[n].Orders)
+		n++
+	}
+	return n
+}
+
+// settle decides messages, tells the gate and acknowledges. While the ledger is
+// away it tries again, with the deliveries kept alive, until taking or hold ends.
+func (s *settler) settle(taking, hold context.Context, messages []message) error {
+	var deliveries []Delivery
+	for _, m := range messages {
+		if m.broken != nil {
+			if err := s.Dead.Broken(hold, m.Seq, m.Data(), m.broken); err != nil {
+				return err
+			}
+			continue
+		}
+		deliveries = append(deliveries, m.Delivery)
+	}
+	decisions, err := s.decide(taking, hold, deliveries, messages)
+	if err != nil {
+		return err
+	}
+	if err := s.Dead.Held(hold, decisions); err != nil {
+		return err
+	}
+	s.tellGate(hold, decisions)
+	for _, m := range messages {
+		if err := m.Ack(); err != nil {
+			return fmt.Errorf("acknowledge message %d: %w", m.Seq, err)
+		}
+	}
+	return nil
+}
+
+func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, messages []message) ([]Decision, error) {
+	upTo := messages[len(messages)-1].Seq
+	alive := time.Now()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		if err := s.lease.Err(); errors.Is(err, lockprovider.ErrLost) {
+			return nil, err
+		}
+		began := time.Now()
+		decisions, err := s.Ledger.Settle(hold, s.term, deliveries, upTo)
+		if err == nil {
+			s.Metrics.settled(decisions, time.Since(began))
+			return decisions, nil
+		}
+		if errors.Is(err, ErrFenced) || hold.Err() != nil || taking.Err() != nil {
+			return nil, err
+		}
+		s.Logger.Warn("ledger did not settle; the same messages are tried again", "partition", s.term.Partition, "error", err)
+		if time.Since(alive) > s.AckWait/3 {
+			alive = time.Now()
+			for _, m := range messages {
+				_ = m.InProgress() // a lost one only means another delivery
+			}
+		}
+		pause(hold, wait)
+	}
+}
+
+// tellGate brings the outcomes to the gates. What does not arrive is brought by
+// the sweep: the pending record is the reminder.
+func (s *settler) tellGate(ctx context.Context, decisions []Decision) {
+	type life struct {
+		activity string
+		epoch    int64
+	}
+	outcomes := map[life][]admission.Outcome{}
+	for _, d := range decisions {
+		if d.Status != admission.Held {
+			k := life{d.Activity, d.Epoch}
+			outcomes[k] = append(outcomes[k], admission.Outcome{ID: d.ID, Live: d.Status.Live()})
+		}
+	}
+	for k, list := range outcomes {
+		if err := s.Gate.Settle(ctx, k.activity, k.epoch, list); err != nil {
+			s.Logger.Warn("gate was not told; the sweep will", "activity", k.activity, "orders", len(list), "error", err)
+		}
+	}
+}
