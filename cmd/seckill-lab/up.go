@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -46,18 +46,17 @@ when the process that started this one dies.
 }
 
 func up(cmd *cobra.Command, dir, lock string) (err error) {
+	// A dead parent may also have been the reader of our output; writing to it must
+	// not end us before the servers are stopped.
+	brokenPipe := make(chan os.Signal, 1)
+	signal.Notify(brokenPipe, syscall.SIGPIPE)
+	defer signal.Stop(brokenPipe)
 	ctx, cancel := untilParentDies(cmd.Context())
 	defer cancel()
 	lab, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("up: find this program: %w", err)
 	}
-	release, err := claim(dir)
-	if err != nil {
-		return fmt.Errorf("up: %w", err)
-	}
-	defer release()
-
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	servers, err := stack.Open(ctx, stack.Config{Dir: dir, Lab: lab, Log: log})
 	if err != nil {
@@ -77,23 +76,6 @@ func up(cmd *cobra.Command, dir, lock string) (err error) {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// claim makes sure that one folder is used by one stack at a time. The lock ends with
-// the process, however it ends.
-func claim(dir string) (release func(), err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("create the folder of the stack: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, "up.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("claim the folder: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("another \"seckill-lab up\" runs on %s: stop it, or use another folder", dir)
-	}
-	return func() { _ = file.Close() }, nil
 }
 
 // untilParentDies ends the context when the parent changes, which is how a process

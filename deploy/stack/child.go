@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -73,7 +74,7 @@ func startChild(sp *spawner, cmd *exec.Cmd, files childFiles, deathSignal syscal
 		return nil, err
 	}
 	c := &child{cmd: cmd, logPath: files.log, pidPath: files.pid, gone: make(chan struct{})}
-	if err := writePID(files.pid, c.pid()); err != nil {
+	if err := os.WriteFile(files.pid, []byte(strconv.Itoa(c.pid())+"\n"), 0o644); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return nil, fmt.Errorf("write its pid file: %w", err)
@@ -136,4 +137,19 @@ func (c *child) destroy() error {
 		return fmt.Errorf("stack: process %d (%s) is still there %s after SIGKILL: it hangs in the kernel, see its state in ps", c.pid(), c.cmd.Path, killTimeout)
 	}
 	return nil
+}
+
+// descendants lists the processes below pid, by their parents, because Postgres puts
+// each of its processes into a session and group of its own.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	for id, parent := range parents() {
+		children[parent] = append(children[parent], id)
+	}
+	var found []int
+	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
+		found = append(found, queue[0])
+		queue = append(queue, children[queue[0]]...)
+	}
+	return found
 }

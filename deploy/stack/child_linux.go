@@ -10,27 +10,21 @@ import (
 // dieWithParent asks the kernel to send sig when the spawner's thread ends.
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
 
-// descendants lists the processes below pid, read from /proc because Postgres puts
-// each of its processes into a session and group of its own.
-func descendants(pid int) []int {
-	children := map[int][]int{}
+// parents maps each process to its parent.
+func parents() map[int]int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
+	found := make(map[int]int, len(entries))
 	for _, entry := range entries {
-		id, err := strconv.Atoi(entry.Name())
+		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue
 		}
-		if parent, ok := parentOf(id); ok {
-			children[parent] = append(children[parent], id)
+		if parent, ok := parentOf(pid); ok {
+			found[pid] = parent
 		}
-	}
-	var found []int
-	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
-		found = append(found, queue[0])
-		queue = append(queue, children[queue[0]]...)
 	}
 	return found
 }

@@ -20,6 +20,7 @@ const guardGrace = 5 * time.Second // for orphans to end in order before they ar
 type order struct {
 	Watch  int            `json:"watch,omitempty"`  // a process to end
 	Signal syscall.Signal `json:"signal,omitempty"` // how to end it in order
+	File   string         `json:"file,omitempty"`   // its pid file
 	Forget int            `json:"forget,omitempty"` // a process that is gone
 	Home   *homeOrder     `json:"home,omitempty"`   // the folder of Postgres
 	Remove string         `json:"remove,omitempty"` // a folder to delete
@@ -39,9 +40,11 @@ type guardLink struct {
 }
 
 // startGuard runs the guard in a session of its own, so that what ends us, a Ctrl-C
-// or a kill of the whole process group, does not end it too.
-func startGuard(lab string, sp *spawner) (*guardLink, error) {
+// or a kill of the whole process group, does not end it too. It inherits the lock on
+// the folder and releases it by ending.
+func startGuard(lab string, sp *spawner, lock *os.File) (*guardLink, error) {
 	cmd := exec.Command(lab, "server", "guard")
+	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	line, err := cmd.StdinPipe()
 	if err != nil {
@@ -53,10 +56,13 @@ func startGuard(lab string, sp *spawner) (*guardLink, error) {
 	return &guardLink{cmd: cmd, line: line}, nil
 }
 
-func (g *guardLink) watch(pid int, sig syscall.Signal) { g.tell(order{Watch: pid, Signal: sig}) }
-func (g *guardLink) forget(pid int)                    { g.tell(order{Forget: pid}) }
-func (g *guardLink) home(folder, link string)          { g.tell(order{Home: &homeOrder{folder, link}}) }
-func (g *guardLink) remove(folder string)              { g.tell(order{Remove: folder}) }
+func (g *guardLink) watch(pid int, sig syscall.Signal, file string) {
+	g.tell(order{Watch: pid, Signal: sig, File: file})
+}
+
+func (g *guardLink) forget(pid int)           { g.tell(order{Forget: pid}) }
+func (g *guardLink) home(folder, link string) { g.tell(order{Home: &homeOrder{folder, link}}) }
+func (g *guardLink) remove(folder string)     { g.tell(order{Remove: folder}) }
 
 // tell ignores a guard that was killed: it is the second safeguard, and its absence
 // must not stop the stack.
@@ -108,6 +114,7 @@ func Guard(line io.Reader) error {
 type orphan struct {
 	process *os.Process
 	signal  syscall.Signal
+	pidFile string
 }
 
 type guard struct {
@@ -122,7 +129,7 @@ func (g *guard) note(o order) {
 		// Taken while it lives: where the system has process handles, this one never
 		// means another process with the same number.
 		if p, err := os.FindProcess(o.Watch); err == nil {
-			g.processes[o.Watch] = orphan{p, o.Signal}
+			g.processes[o.Watch] = orphan{p, o.Signal, o.File}
 		}
 	case o.Forget != 0:
 		if known, ok := g.processes[o.Forget]; ok {
@@ -153,6 +160,7 @@ func (g *guard) act() error {
 			}
 			time.Sleep(probeEvery)
 		}
+		_ = os.Remove(p.pidFile)
 	}
 	var err error
 	if g.home != nil {

@@ -94,8 +94,10 @@ func (h *homeOrder) moveBack() error {
 	if h.Link == "" {
 		return nil
 	}
-	if err := os.Remove(h.Link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if _, err := os.Readlink(h.Link); err == nil { // and not the folder itself, already back
+		if err := os.Remove(h.Link); err != nil {
+			return err
+		}
 	}
 	if _, err := os.Stat(h.Folder); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -171,7 +170,7 @@ func (s *server) spawn() (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stack: start %s (%s): %w", s.name(), cmd.Path, err)
 	}
-	s.guard.watch(c.pid(), s.program.stopSignal())
+	s.guard.watch(c.pid(), s.program.stopSignal(), c.pidPath)
 	s.mu.Lock()
 	s.child = c
 	s.mu.Unlock()
@@ -221,61 +220,6 @@ func (s *server) ask(ctx context.Context, c *child) error {
 	return nil
 }
 
-func (s *server) stop() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return s.halt()
-}
-
-// retire is the last stop; no start comes after it.
-func (s *server) retire() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	s.retired = true
-	return s.halt()
-}
-
-func (s *server) halt() error {
-	c := s.current()
-	if c == nil {
-		return nil
-	}
-	c.ending.Store(true)
-	c.signalFamily(syscall.SIGCONT) // a paused process would not notice the rest
-	c.signal(s.program.stopSignal())
-	if c.goneWithin(s.stopTimeout) {
-		return nil
-	}
-	s.log.Warn("server did not end in time, killing it", "server", s.name(), "pid", c.pid(), "waited", s.stopTimeout)
-	return c.destroy()
-}
-
-func (s *server) kill() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return s.living(func(c *child) error { return c.destroy() })
-}
-
-func (s *server) pause() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return s.living(func(c *child) error { c.signalFamily(syscall.SIGSTOP); return nil })
-}
-
-func (s *server) resume() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return s.living(func(c *child) error { c.signalFamily(syscall.SIGCONT); return nil })
-}
-
-func (s *server) living(act func(*child) error) error {
-	c := s.current()
-	if c == nil {
-		return fmt.Errorf("stack: %s: %w: start it first", s.name(), ErrNotRunning)
-	}
-	return act(c)
-}
-
 // tail is the end of a log file, for an error message.
 func tail(path string) string {
 	const most = 2000
@@ -287,8 +231,4 @@ func tail(path string) string {
 		text = text[len(text)-most:]
 	}
 	return string(text)
-}
-
-func writePID(path string, pid int) error {
-	return os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o644)
 }

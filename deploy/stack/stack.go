@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 )
 
 // The names of the four servers, as they appear in commands, pid files and errors.
@@ -29,25 +27,6 @@ var ErrRunning = errors.New("already running")
 // ErrNotRunning is returned for a server that is down and would have to be up.
 var ErrNotRunning = errors.New("not running")
 
-// Config says where and how a stack runs. Only Dir and Lab have to be set.
-type Config struct {
-	// Dir holds data, logs and pid files. It is created if absent; data found in
-	// it is used again.
-	Dir string
-	// Lab is the path of the seckill-lab program, which runs NATS and etcd and
-	// guards the children.
-	Lab string
-	// Scratch makes the stack delete Dir when it is closed or when its process dies.
-	Scratch bool
-	// StartTimeout bounds each start of a server, until it answers. Default 30s.
-	StartTimeout time.Duration
-	// StopTimeout is what a server gets for an orderly end before it is killed.
-	// Default 10s.
-	StopTimeout time.Duration
-	// Log receives starts, ends and deaths. Default: nothing is logged.
-	Log *slog.Logger
-}
-
 // Stack is four running servers. Its methods are safe for concurrent use; starts
 // and stops of one server wait for each other.
 type Stack struct {
@@ -57,6 +36,7 @@ type Stack struct {
 	home       *home
 	spawner    *spawner
 	guard      *guardLink
+	lock       *folderLock
 	closing    context.Context // ends the waiting of starts that Close meets
 	beginClose context.CancelFunc
 	closeOnce  sync.Once
@@ -82,30 +62,6 @@ func Open(ctx context.Context, cfg Config) (*Stack, error) {
 	return s, nil
 }
 
-func (c Config) complete() (Config, error) {
-	if c.Dir == "" || c.Lab == "" {
-		return c, errors.New("stack: Config.Dir and Config.Lab must be set")
-	}
-	dir, err := filepath.Abs(c.Dir)
-	if err != nil {
-		return c, fmt.Errorf("stack: folder %s: %w", c.Dir, err)
-	}
-	c.Dir = dir
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return c, fmt.Errorf("stack: create the folder of the stack: %w", err)
-	}
-	if c.StartTimeout == 0 {
-		c.StartTimeout = 30 * time.Second
-	}
-	if c.StopTimeout == 0 {
-		c.StopTimeout = 10 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
-}
-
 // assemble finds the programs and makes ready what all servers share. A missing
 // program is reported before anything is started.
 func (s *Stack) assemble() error {
@@ -115,7 +71,10 @@ func (s *Stack) assemble() error {
 		return err
 	}
 	var err error
-	if s.guard, err = startGuard(s.cfg.Lab, s.spawner); err != nil {
+	if s.lock, err = lockFolder(s.cfg.Dir); err != nil {
+		return err
+	}
+	if s.guard, err = startGuard(s.cfg.Lab, s.spawner, s.lock.guard); err != nil {
 		return err
 	}
 	if s.cfg.Scratch {
@@ -246,5 +205,8 @@ func (s *Stack) close() error {
 		err = errors.Join(err, s.guard.close())
 	}
 	s.spawner.close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.release())
+	}
 	return err
 }

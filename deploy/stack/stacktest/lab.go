@@ -26,7 +26,8 @@ const (
 // lab that does not compile at the moment costs anything here.
 var sources = []string{
 	"cmd/seckill-lab/main.go", "cmd/seckill-lab/server.go",
-	"deploy/stack/guard.go", "deploy/stack/home.go", "deploy/stack/segment.go", "go.mod",
+	"deploy/stack/guard.go", "deploy/stack/home.go", "deploy/stack/segment.go",
+	"deploy/stack/child.go", "go.mod",
 }
 
 // Lab returns the path of a seckill-lab that can run the children of a stack. It is
