@@ -14,8 +14,6 @@ import (
 	"seckill/deploy/stack/stacktest"
 )
 
-func TestMain(m *testing.M) { stacktest.Main(m, stacktest.CheckLeaks()) }
-
 func TestDataSurvivesKillAndStartOnTheSamePort(t *testing.T) {
 	t.Parallel()
 	servers := stacktest.New(t)
