@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package main
+
+func newPoller(size int) (poller, error) { return newPollAll(size), nil }
