@@ -9,7 +9,8 @@
 # nor at the next boot, and no database cluster appear on port 5432. Elsewhere
 # it says what to install and ends with 1.
 #
-# With --race also a C compiler, which Go's race detector needs on Linux.
+# With --race also a C compiler, which Go's race detector needs on Linux. Certificate
+# authorities, which Go needs to fetch modules, are added where there are none.
 set -eu
 race=${1:-}
 
@@ -39,12 +40,21 @@ have_compiler() {
 		command -v "${CC:-gcc}" >/dev/null 2>&1
 }
 
+# Go needs them to fetch modules, and a minimal Debian has none.
+have_certificates() {
+	[ "$(uname -s)" != Linux ] || [ -n "${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ] ||
+		[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
+		[ -e /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem ] ||
+		[ -e /etc/ssl/cert.pem ] || [ -e /etc/ssl/ca-bundle.pem ]
+}
+
 # The names are those of Debian's packages.
 find_missing() {
 	missing=
 	have_redis || missing="$missing redis-server"
 	have_postgres || missing="$missing postgresql"
 	have_compiler || missing="$missing gcc libc6-dev"
+	have_certificates || missing="$missing ca-certificates"
 	missing=${missing# }
 }
 
@@ -115,11 +125,10 @@ install_as_root() {
 		fi
 	fi
 	rm -f "$log"
-	if command -v systemctl >/dev/null 2>&1; then
-		for package in $missing; do # a compiler has no service, which does no harm
-			systemctl disable "$package.service" >/dev/null 2>&1 || true
-		done
-	fi
+	for package in $missing; do # not at the next boot either; some have no service
+		systemctl disable "$package.service" >/dev/null 2>&1 ||
+			DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$package.service" >/dev/null 2>&1 || true
+	done
 	find_missing
 	[ -z "$missing" ] || give_up "apt-get reported success, but the programs are not there"
 }
