@@ -30,7 +30,10 @@ func (n *node) adminHandler() http.Handler {
 	a := &adminAPI{ledger: n.stores.ledger, gate: n.stores.gate, rebuild: &admission.Rebuild{
 		Gate: n.stores.gate, Log: n.stores.log, Ledger: n.stores.ledger, Logger: n.logger,
 	}}
-	a.register(api, huma.Middlewares{bearer(n.config.AdminToken)})
+	guard := huma.Middlewares{bearer(n.config.AdminToken)}
+	a.register(api, guard)
+	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
+	books.register(api, guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)

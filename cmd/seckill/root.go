@@ -27,6 +27,7 @@ const (
 func (p *program) subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newServeCommand(p),
+		newAuditCommand(p),
 		newConfigCommand(p),
 		newVersionCommand(p),
 	}

@@ -1,0 +1,1 @@
+select partition, settled_seq, log_created from partitions
