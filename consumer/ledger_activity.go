@@ -156,15 +156,18 @@ func putSKUs(ctx context.Context, tx pgx.Tx, a admission.Activity) error {
 	if _, err := tx.Exec(ctx, `delete from skus where activity_id = $1`, a.ID); err != nil {
 		return err
 	}
+	var ids []string
+	var totals, limits, prices []int64
 	for _, s := range a.SKUs {
-		_, err := tx.Exec(ctx, `
-			insert into skus (activity_id, sku_id, total, stock, limit_per_user, price)
-			values ($1, $2, $3, $3, $4, $5)`, a.ID, s.ID, s.Total, s.LimitPerUser, s.Price)
-		if err != nil {
-			return err
-		}
+		ids, totals = append(ids, s.ID), append(totals, s.Total)
+		limits, prices = append(limits, s.LimitPerUser), append(prices, s.Price)
 	}
-	return nil
+	_, err := tx.Exec(ctx, `
+		insert into skus (activity_id, sku_id, total, stock, limit_per_user, price)
+		select $1, id, total, total, limit_per_user, price
+		  from unnest($2::text[], $3::int[], $4::int[], $5::bigint[]) as s (id, total, limit_per_user, price)`,
+		a.ID, ids, totals, limits, prices)
+	return err
 }
 
 func sameSKUs(before, after admission.Activity) bool {

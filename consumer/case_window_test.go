@@ -1,0 +1,93 @@
+package consumer_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"seckill/admission"
+)
+
+// now is the clock that decides the window.
+func (s *sale) now() time.Time {
+	s.t.Helper()
+	now, err := s.gate.Now(s.t.Context(), "a1")
+	must(s.t, err)
+	return now
+}
+
+// Requests in the second before the start: none admitted, nothing consumed.
+func TestCase02BeforeTheStart(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	starts := s.now().Add(time.Hour).Truncate(time.Millisecond)
+	s.put("a1", admission.Activity{StartsAt: starts, SKUs: []admission.SKU{units("s1", 10, 1)}})
+	s.startWorker(workerOptions{})
+	draft := s.post(one("a1", "u"))
+	s.openGate("a1")
+	answers := append(s.crowd(buyers("a1", 100)), draft)
+	wantCount(t, answers, map[string]int{"409 not-started": 101})
+	for _, a := range answers {
+		if a.header.Get("Retry-After") == "" {
+			t.Fatal("not-started without Retry-After")
+		}
+	}
+	s.books("a1", answers)
+	view, err := s.gate.View(t.Context(), "a1")
+	must(t, err)
+	if last, err := s.log.LastSeq(t.Context(), "a1"); err != nil || last != 0 || view.Stock["s1"] != 10 {
+		t.Errorf("before the start the log has %d messages and the gate %d units (%v), want none and 10", last, view.Stock["s1"], err)
+	}
+}
+
+// The same instant written with two zones opens at the same millisecond, and both
+// edges of the window are exact: the last millisecond before is out, the first is
+// in; the last of the sale is in, the end is out.
+func TestCase31WindowToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	shanghai := time.FixedZone("", 8*60*60)
+	starts := s.now().Add(1500 * time.Millisecond).Truncate(time.Millisecond)
+	ends := starts.Add(time.Second)
+	s.put("a1", admission.Activity{StartsAt: starts.In(shanghai), EndsAt: ends.UTC(), SKUs: []admission.SKU{units("s1", 1_000_000, 1)}})
+	s.openGate("a1")
+	s.startWorker(workerOptions{})
+
+	// One buyer after another, straight at the gate, with its clock read before and
+	// after: where both lie on one side of an edge, the verdict is known.
+	activity, err := s.ledger.Activity(t.Context(), "a1")
+	must(t, err)
+	var before, inside, after int
+	for i := 0; after < 20; i++ {
+		from := s.now()
+		order := admission.Order{ID: admission.NewID(), User: fmt.Sprint("u", i), SKU: "s1", Quantity: 1}
+		verdicts, err := s.gate.Reserve(t.Context(), "a1", activity.Epoch, 1000000, []admission.Order{order})
+		to := s.now()
+		switch {
+		case to.Before(starts):
+			before++
+			if err == nil {
+				t.Fatalf("admitted at %v, the start is %v", to, starts)
+			}
+		case !from.Before(starts) && to.Before(ends):
+			inside++
+			if err != nil {
+				t.Fatalf("refused between %v and %v, in the window from %v to %v: %v", from, to, starts, ends, err)
+			}
+		case !from.Before(ends):
+			after++
+			if err == nil {
+				t.Fatalf("admitted at %v, the end is %v", from, ends)
+			}
+		}
+		if err == nil {
+			if at := verdicts[0].Reservation.At; at.Before(starts) || !at.Before(ends) {
+				t.Fatalf("admitted at %v, outside of %v to %v", at, starts, ends)
+			}
+		}
+	}
+	if before == 0 || inside == 0 {
+		t.Fatalf("asked %d times before and %d times in the window: nothing was shown", before, inside)
+	}
+	wantCount(t, []answer{s.post(one("a1", "late"))}, map[string]int{"410 ended": 1})
+}

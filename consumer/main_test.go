@@ -1,0 +1,9 @@
+package consumer_test
+
+import (
+	"testing"
+
+	"seckill/deploy/stack/stacktest"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m, stacktest.CheckLeaks()) }
