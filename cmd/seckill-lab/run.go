@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"seckill/deploy/stack"
+)
+
+func init() { subcommands = append(subcommands, newRunCommand) }
+
+const (
+	saleActivity = "sale" // the crowd's
+	saleSKUName  = "s1"
+	tryActivity  = "try" // for the visitor's own orders afterwards
+	tryUnits     = 100
+)
+
+type runOptions struct {
+	lock        string
+	oneshot     bool
+	program     string
+	units       int64
+	buyers      int
+	requests    int
+	connections int
+	rate        float64
+	seed        uint64
+}
+
+func newRunCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "A whole sale on this machine: servers, service, crowd, audited report",
+		Long: `Starts Redis, Postgres, NATS and etcd in a temporary folder and the service beside
+them, all on free loopback ports, opens a sale, sends a crowd at it and prints an
+audited report. Then it stays up, with commands to try, until Ctrl-C; with --oneshot
+it ends after the report, with status 0 only if everything was sold and the audit is
+clean. Nothing is left behind.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runSale(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.lock, "lock", "etcd", "lock backend: etcd or redis")
+	flags.BoolVar(&o.oneshot, "oneshot", false, "end after the report")
+	flags.StringVar(&o.program, "seckill", "", "the service's program (default: seckill beside this program)")
+	flags.Int64Var(&o.units, "units", 2000, "units for sale")
+	flags.IntVar(&o.buyers, "buyers", 50_000, "buyers, each with a limit of one unit")
+	flags.IntVar(&o.requests, "requests", 100_000, "requests of all buyers, repeats included")
+	flags.IntVar(&o.connections, "connections", 256, "open connections of the crowd")
+	flags.Float64Var(&o.rate, "rate", 0, "requests/s; 0: as fast as the connections allow")
+	flags.Uint64Var(&o.seed, "seed", 1, "another one makes another crowd")
+	return cmd
+}
+
+func (o *runOptions) check() error {
+	switch {
+	case o.lock != "etcd" && o.lock != "redis":
+		return fmt.Errorf("run: --lock is %q: use etcd or redis", o.lock)
+	case o.units < 1 || o.units > int64(o.buyers):
+		return fmt.Errorf("run: --units is %d and --buyers %d: at least one unit, and no more than buyers, "+
+			"or it cannot sell out", o.units, o.buyers)
+	case o.program != "":
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("run: find this program: %w", err)
+	}
+	o.program = filepath.Join(filepath.Dir(self), "seckill")
+	return nil
+}
+
+// runSale is the whole of it. Everything that was started is stopped before it returns, however it ends.
+func runSale(ctx context.Context, out, words io.Writer, o runOptions) (err error) {
+	dir, err := os.MkdirTemp("", "seckill-run-")
+	if err != nil {
+		return fmt.Errorf("run: make a folder for the servers: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil { // as root, the user that runs Postgres passes through
+		return fmt.Errorf("run: %w", err)
+	}
+	fmt.Fprintf(words, "starting Redis, Postgres, NATS and etcd in %s\n", dir)
+	lab, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("run: find this program: %w", err)
+	}
+	servers, err := stack.Open(ctx, stack.Config{Dir: dir, Lab: lab, Scratch: true})
+	if err != nil {
+		return fmt.Errorf("run: start the servers: %w", err)
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	fmt.Fprintf(words, "starting the service, leases in %s\n", o.lock)
+	serving, err := startService(ctx, o.program, servers.Env(o.lock), filepath.Join(dir, "seckill.log"))
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	serving.token = servers.AdminToken()
+	defer func() { err = errors.Join(err, serving.stop()) }()
+	books := stores{postgresURL: servers.PostgresURL(), redisURL: servers.RedisURL()}
+	report, err := holdSale(ctx, words, serving, books, o)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if _, err := io.WriteString(out, report.text()); err != nil {
+		return fmt.Errorf("run: print the report: %w", err)
+	}
+	if !o.oneshot {
+		if err := stayUp(ctx, out, words, serving, report, dir); err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+	}
+	return report.verdict()
+}
+
+// holdSale opens the sale, sends the crowd, waits until the ledger has decided, and audits.
+func holdSale(ctx context.Context, words io.Writer, serving *service, books stores, o runOptions) (*saleReport, error) {
+	crowd, err := newCrowd(saleActivity, saleSKUName, o.buyers, o.requests, o.seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := serving.openSale(ctx, saleActivity, "Sample flash sale", saleSKUName, o.units); err != nil {
+		return nil, err
+	}
+	db, err := pgx.Connect(ctx, books.postgresURL)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the ledger: %w", err)
+	}
+	defer db.Close(context.WithoutCancel(ctx))
+	tally := newTally(crowd)
+	r := &saleReport{options: o, tally: tally}
+	if r.load, err = sendCrowd(ctx, words, serving, crowd, tally, o, db, &r.settled); err != nil {
+		return nil, err
+	}
+	r.audit, err = auditSale(ctx, books, saleActivity, saleSKUName, tally)
+	return r, err
+}
+
+// sendCrowd sends the requests while a second connection to the ledger watches the settlement, and waits until
+// everything that was admitted is settled, or settleWait after the load.
+func sendCrowd(ctx context.Context, words io.Writer, serving *service, c *crowd, t *tally, o runOptions, db *pgx.Conn, settled *settlement) (*loadResult, error) {
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	loadOver, watched := make(chan struct{}), make(chan error, 1)
+	start := time.Now()
+	go func() {
+		watched <- settled.watch(watching, db, saleActivity, start, func(decided int64) bool {
+			select {
+			case <-loadOver:
+				return decided >= t.accepted.Load()
+			default:
+				return false
+			}
+		})
+	}()
+	stopBar := showProgress(words, t, int64(len(c.order)))
+	result, err := load(ctx, loadConfig{
+		Target: "http://" + serving.public, Requests: int64(len(c.order)), Connections: o.connections,
+		Pace: constantPace(o.rate), Answer: t.heard,
+	}, c.fill)
+	stopBar()
+	close(loadOver)
+	if err == nil && result.Stopped {
+		err = fmt.Errorf("send the crowd: interrupted after %d of %d requests", result.Sent, result.Asked)
+	}
+	if err != nil {
+		stopWatching()
+		<-watched
+		return nil, err
+	}
+	late := time.AfterFunc(settleWait, stopWatching)
+	defer late.Stop()
+	err = <-watched
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = nil // too slow: the audit and the report say so
+	}
+	return result, err
+}
