@@ -28,7 +28,15 @@ type attempt struct {
 	done      chan struct{}
 	hold      *hold
 	err       error
-	last      error // latest store failure while waiting
+	last      error // latest store failure; nil once the store has said that the name is held
+	behind    bool  // the store has said so
+}
+
+// held notes that the store answered and named another holder.
+func (a *attempt) held() {
+	a.mu.Lock()
+	a.last, a.behind = nil, true
+	a.mu.Unlock()
 }
 
 // lineage is how a hold travels in a context, for re-entry.
@@ -159,8 +167,8 @@ func (a *attempt) tooLong(queue bool) error {
 	if a.last != nil {
 		return unavailable("acquire", a.name, a.last)
 	}
-	if !queue {
-		return unavailable("acquire", a.name, context.DeadlineExceeded)
+	if !queue || !a.behind {
+		return unavailable("acquire", a.name, errors.New("no answer in time"))
 	}
 	return ErrWaitTimeout
 }

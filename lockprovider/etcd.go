@@ -54,7 +54,7 @@ func (b *etcdBackend) roundTTL(d time.Duration) time.Duration {
 func (b *etcdBackend) queue(name string) string      { return b.root + "q/" + encodeName(name) + "/" }
 func (b *etcdBackend) key(name, nonce string) string { return b.queue(name) + nonce }
 func (b *etcdBackend) marker(nonce string) string    { return b.root + "x/" + nonce }
-func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
+func absent(key string) clientv3.Cmp                 { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
 
 func created(key string, token uint64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", int64(token))

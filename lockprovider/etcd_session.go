@@ -97,7 +97,7 @@ func (b *etcdBackend) hearDeletes(ctx context.Context) {
 		for resp := range ch {
 			for _, ev := range resp.Events {
 				if ev.PrevKv != nil {
-					b.core.suspect(ownerOf(ev.PrevKv.Value))
+					b.core.suspect(ownerOf(ev.PrevKv.Value), 0)
 				}
 			}
 		}

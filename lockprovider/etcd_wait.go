@@ -40,6 +40,7 @@ func (b *etcdBackend) wait(ctx context.Context, a *attempt) (grant, error) {
 		if p.ahead == "" {
 			return grant{token: uint64(p.mine)}, nil
 		}
+		a.held()
 		source := b.sleepBehind(ctx, a, p)
 		if ctx.Err() != nil {
 			return grant{}, ctx.Err()

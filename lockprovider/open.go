@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 )
 
 const (
@@ -73,7 +75,8 @@ func OpenRedis(client redis.UniversalClient, cfg Config) (*Provider, error) {
 }
 
 // OpenEtcd makes a provider over a client of the caller's, who closes the client
-// after the provider.
+// after the provider. The client should connect again sooner than a lease ends, which
+// gRPC does not do by default (grpc.WithConnectParams).
 func OpenEtcd(client *clientv3.Client, cfg Config) (*Provider, error) {
 	cfg, err := cfg.fill()
 	if err != nil {
@@ -111,7 +114,7 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 		}
 		all = append(all, o)
 	}
-	call := max(cfg.TTL/6, minCallLimit)
+	call := max(cfg.TTL/2, minCallLimit)
 	o := redis.UniversalOptions{
 		Username: all[0].Username, Password: all[0].Password, DB: all[0].DB, TLSConfig: all[0].TLSConfig,
 		ClientName: "lockprovider", ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -159,6 +162,12 @@ func dialEtcd(cfg Config) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: cfg.EtcdEndpoints, TLS: secure, DialTimeout: dialLimit, Logger: zap.NewNop(),
 		DialKeepAliveTime: etcdPing, DialKeepAliveTimeout: etcdPingWait, PermitWithoutStream: true,
+		// gRPC's own pauses between attempts to connect grow to two minutes, longer than
+		// any lease could survive.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: firstBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: min(cfg.TTL/10, longestBackoff)},
+			MinConnectTimeout: dialLimit,
+		})},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lockprovider: etcd client for %v: %w", cfg.EtcdEndpoints, err)

@@ -54,8 +54,9 @@ func (c *core) forceRelease(ctx context.Context, name string, token uint64) erro
 }
 
 // suspect is called by a backend that heard of the end of a hold of ours. The store
-// is asked: a message is a hint, not proof.
-func (c *core) suspect(owner string) {
+// is asked: a message is a hint, not proof. If it confirms a loss, hint says why
+// (0: as the store sees it).
+func (c *core) suspect(owner string, hint Reason) {
 	c.mu.Lock()
 	h := c.holds[owner]
 	c.mu.Unlock()
@@ -67,6 +68,9 @@ func (c *core) suspect(owner string) {
 		ctx, cancel := context.WithTimeout(c.ctx, callLimit(h.granted))
 		defer cancel()
 		if why, err := c.backend.check(ctx, h); err == nil && why != 0 {
+			if hint != 0 {
+				why = hint
+			}
 			h.lose(why, nil)
 		}
 	}()
@@ -81,7 +85,7 @@ func (c *core) suspectAll() {
 	}
 	c.mu.Unlock()
 	for _, o := range owners {
-		c.suspect(o)
+		c.suspect(o, 0)
 	}
 }
 

@@ -36,6 +36,7 @@ var (
 const (
 	fenceLife    = 7 * 24 * time.Hour
 	renewalBatch = 100
+	policyPause  = 5 * time.Second
 )
 
 // redisBackend keeps one hash per lock, one fence counter and one index per
@@ -83,7 +84,32 @@ func (b *redisBackend) openSession(context.Context, time.Duration) (int64, time.
 }
 func (b *redisBackend) endSession(context.Context, *session) error { return errors.ErrUnsupported }
 
-func (b *redisBackend) listen(context.Context) {} // on demand, see ears.start
+// listen looks once whether the server may throw locks away; the subscriptions start
+// on demand (ears.start).
+func (b *redisBackend) listen(ctx context.Context) {
+	b.core.wg.Add(1)
+	go func() {
+		defer b.core.wg.Done()
+		for b.checkServer(ctx) != nil && sleep(ctx, policyPause) {
+		}
+	}()
+}
+
+// checkServer warns of an eviction policy that deletes keys with an expiry. A server
+// that does not show its configuration is believed.
+func (b *redisBackend) checkServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit(b.core.cfg.TTL))
+	defer cancel()
+	settings, err := b.client.ConfigGet(ctx, "maxmemory-policy").Result()
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return nil
+	}
+	if policy := settings["maxmemory-policy"]; err == nil && policy != "" && policy != "noeviction" {
+		b.core.log.Warn("redis may evict locks when its memory is full; set maxmemory-policy noeviction", "maxmemory_policy", policy)
+	}
+	return err
+}
 
 func (b *redisBackend) close() error {
 	b.ears.shut()
@@ -137,7 +163,8 @@ func (b *redisBackend) renew(ctx context.Context, batch []*session) ([]renewal, 
 	if b.off.renewCreates {
 		b.plant(ctx, keys[1:], args)
 	}
-	words, err := renewScript.Run(ctx, b.client, keys, args...).Int64Slice()
+	// Sent in full: the second round trip of a flushed script could cost a slow link the lease.
+	words, err := renewScript.Eval(ctx, b.client, keys, args...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -218,7 +218,7 @@ func (e *ears) hear(from <-chan any) {
 
 func (e *ears) message(m *redis.Message) {
 	if m.Channel == e.b.evictions() {
-		e.b.core.suspect(m.Payload)
+		e.b.core.suspect(m.Payload, Revoked)
 		return
 	}
 	e.rouse(m.Channel, wakeMessage)

@@ -104,6 +104,7 @@ func (b *redisBackend) tryOnce(ctx context.Context, a *attempt) (grant, time.Dur
 	g, err := b.try(ctx, a)
 	var held *HeldError
 	if errors.As(err, &held) {
+		a.held()
 		if held.Holder.TTL == 0 {
 			return g, recheck / 2, err // about to expire, or written by hand without an expiry
 		}

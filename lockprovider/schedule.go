@@ -9,6 +9,7 @@ import (
 const (
 	longestNap = time.Second           // a step of the wall clock is noticed within this time
 	clockStep  = 50 * time.Millisecond // a larger change between the clocks counts as a step
+	retryShare = 12                    // a failed renewal is repeated after a twelfth of the TTL at the latest
 	lateLimit  = 10 * time.Millisecond // the shortest time worth giving a renewal
 )
 
@@ -137,7 +138,6 @@ func (c *core) dueBatches(now Instant) (batches [][]*session, idle []*session) {
 			idle = append(idle, s)
 			continue
 		}
-		s.inflight = true
 		if batch = append(batch, s); len(batch) == c.backend.batch() {
 			batches, batch = append(batches, batch), nil
 		}
@@ -148,14 +148,21 @@ func (c *core) dueBatches(now Instant) (batches [][]*session, idle []*session) {
 	return batches, idle
 }
 
-// renew makes one renewal call for a batch and applies the answers.
+// renew makes one renewal call for a batch and applies the answers. A call that has
+// had no answer for a sixth of the TTL is not given up, since the answer may only be
+// slow: another one starts beside it. So at most five are under way for a session.
 func (c *core) renew(batch []*session) {
 	sent := c.clock.Now()
-	limit := longestBackoff * 5
+	limit := time.Hour
+	c.mu.Lock()
 	for _, s := range batch {
 		p := s.pulse.Load()
-		limit = min(limit, p.granted/6, max(p.left(sent), lateLimit))
+		limit = min(limit, p.left(sent))
+		if c.alive(s) {
+			c.renewals.set(&s.renewal, sent.Mono+p.granted/6)
+		}
 	}
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, max(limit, lateLimit))
 	answers, err := c.backend.renew(ctx, batch)
 	cancel()
@@ -184,9 +191,7 @@ func (c *core) renew(batch []*session) {
 func (c *core) renewed(s *session, sent Instant, granted time.Duration, share float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.inflight = false
-	n := float64(max(len(s.holds), 1))
-	c.metrics.renew.Add(n)
+	c.metrics.renew.Add(float64(max(len(s.holds), 1)))
 	if !c.alive(s) {
 		return
 	}
@@ -195,6 +200,9 @@ func (c *core) renewed(s *session, sent Instant, granted time.Duration, share fl
 	if old.left(now) <= 0 && !c.off.localDeadline {
 		c.deadlines.set(&s.deadline, now.Mono) // too late: lost, and it stays so
 		return
+	}
+	if sent.Mono < old.sent.Mono {
+		return // an older call, answered after a newer one
 	}
 	c.metrics.remaining.Observe(float64(old.left(now)) / float64(old.valid))
 	valid := old.valid + granted - old.granted
@@ -212,13 +220,14 @@ func (c *core) alive(s *session) bool {
 func (c *core) renewFailed(s *session, err error) {
 	c.mu.Lock()
 	n := float64(max(len(s.holds), 1))
-	s.inflight = false
 	s.cause = err
 	s.failures++
 	failures := s.failures
 	var holds []*hold
 	if c.alive(s) {
-		c.renewals.set(&s.renewal, c.clock.Now().Mono+backoff(s.failures-1))
+		if at := c.clock.Now().Mono + min(backoff(s.failures-1), s.ttl/retryShare); s.renewal.i == 0 || at < s.renewal.at {
+			c.renewals.set(&s.renewal, at)
+		}
 		for h := range s.holds {
 			holds = append(holds, h)
 		}

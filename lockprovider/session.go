@@ -21,7 +21,6 @@ type session struct {
 
 	renewal  entry
 	deadline entry
-	inflight bool
 	failures int
 	cause    error // of the last failed renewal
 }

@@ -1,0 +1,328 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seckill/lockprovider"
+)
+
+// B: acquiring.
+var groupB = []Case{
+	{ID: "B1", Name: "try_on_held_tells_who_and_leaves_nothing", Run: tryOnHeld},
+	{ID: "B2", Name: "fifty_tries_on_a_free_name", Run: fiftyTries},
+	{ID: "B3", Name: "wait_limit_is_kept", Run: waitLimit},
+	{ID: "B4", Name: "wait_limit_is_kept_by_a_silent_store", Run: waitLimitSilent},
+	{ID: "B5", Name: "errors_can_be_told_apart", Run: errorsApart},
+	{ID: "B6", Name: "abandoned_attempt_leaves_no_ghost", Run: noGhost},
+	{ID: "B6b", Name: "request_that_arrives_after_its_undo", Run: lateRequest},
+	{ID: "B7", Name: "swallowed_answer_is_one_hold", Run: swallowedAnswer},
+	{ID: "B8", Name: "waiter_leaves_and_its_successor_proceeds", Run: waiterLeaves},
+	{ID: "B9", Name: "waiter_whose_key_is_gone_returns", Run: waiterKeyGone, Only: "etcd"},
+	{ID: "B10", Name: "dead_context_asks_nobody", Run: deadContext},
+	{ID: "B11", Name: "grant_that_comes_too_late_is_no_lease", Run: lateGrant},
+	{ID: "B12", Name: "cancel_at_every_moment", Run: cancelAtEveryMoment},
+}
+
+func tryOnHeld(e *Env) {
+	p, q := e.Open(), e.Open()
+	a := e.Acquire(p, "n", lockprovider.WithNote("the note"))
+	before, err := e.raw.All()
+	e.Must(err)
+	_, err = q.TryAcquire(e.Ctx(5*time.Second), "n")
+	var held *lockprovider.HeldError
+	if !errors.Is(err, lockprovider.ErrHeld) || !errors.As(err, &held) {
+		e.Fatalf("try: %v", err)
+	}
+	if held.Holder.Owner != a.Owner() || held.Holder.Token != a.Token() || held.Holder.Note != "the note" {
+		e.Fatalf("holder %+v", held.Holder)
+	}
+	after, err := e.raw.All()
+	e.Must(err)
+	slices.Sort(before)
+	slices.Sort(after)
+	if !slices.Equal(before, after) {
+		e.Fatalf("keys before %v, after %v", before, after)
+	}
+	e.Release(a)
+}
+
+func fiftyTries(e *Env) {
+	ps := []*lockprovider.Provider{e.Open(), e.Open()}
+	for round := range 10 {
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		var last *lockprovider.Lease
+		for i := range 50 {
+			wg.Go(func() {
+				l, err := ps[i%2].TryAcquire(context.Background(), "n")
+				switch {
+				case err == nil:
+					won.Add(1)
+					last = l
+				case !errors.Is(err, lockprovider.ErrHeld):
+					e.Errorf("try: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			e.Fatalf("round %d: %d of 50 tries on a free name won", round, won.Load())
+		}
+		e.Release(last)
+	}
+}
+
+func waitLimit(e *Env) {
+	p, x := e.Via()
+	e.Acquire(e.Open(), "n")
+	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
+		x.Delay(delay, delay)
+		began := time.Now()
+		_, err := p.Acquire(e.Ctx(10*time.Second), "n", lockprovider.WithWait(500*time.Millisecond))
+		took := time.Since(began)
+		if !errors.Is(err, lockprovider.ErrWaitTimeout) || took < 450*time.Millisecond || took > 900*time.Millisecond {
+			e.Fatalf("delay %v: %v after %v", delay, err, took)
+		}
+	}
+}
+
+// waitLimitSilent covers a store that falls silent before the wait and in it.
+func waitLimitSilent(e *Env) {
+	p, x := e.Via()
+	e.Acquire(e.Open(), "n")
+	e.Release(e.Acquire(p, "warm")) // connections and session are there
+	limits := func() {
+		began := time.Now()
+		if _, err := p.Acquire(context.Background(), "n", lockprovider.WithWait(400*time.Millisecond)); !errors.Is(err, lockprovider.ErrWaitTimeout) && !errors.Is(err, lockprovider.ErrUnavailable) {
+			e.Fatalf("silent store: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := p.Acquire(ctx, "n"); !errors.Is(err, context.DeadlineExceeded) {
+			e.Fatalf("silent store: %v", err)
+		}
+		if took := time.Since(began); took > 1300*time.Millisecond {
+			e.Fatalf("waits of 0.7 s took %v", took)
+		}
+	}
+	time.AfterFunc(150*time.Millisecond, x.Drop)
+	limits()
+	limits()
+	began := time.Now()
+	if _, err := p.TryAcquire(context.Background(), "free"); !errors.Is(err, lockprovider.ErrUnavailable) {
+		e.Fatalf("try on a silent store: %v", err)
+	}
+	if took := time.Since(began); took > TTL+500*time.Millisecond {
+		e.Fatalf("try took %v", took)
+	}
+}
+
+func errorsApart(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	_, held := p.TryAcquire(e.Ctx(5*time.Second), "n")
+	_, timeout := p.Acquire(e.Ctx(5*time.Second), "n", lockprovider.WithWait(20*time.Millisecond))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	mine := errors.New("my cause")
+	time.AfterFunc(20*time.Millisecond, func() { cancel(mine) })
+	_, cancelled := p.Acquire(ctx, "n")
+	_, reentrant := p.Acquire(a.Context(), "n")
+	_, inspect := p.Inspect(e.Ctx(5*time.Second), "nobody")
+	mismatch := p.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()+1)
+	q := e.Open()
+	e.Must(q.Close(e.Ctx(5 * time.Second)))
+	_, closed := q.Acquire(e.Ctx(5*time.Second), "n")
+	away, x := e.Via()
+	x.Cut()
+	_, unavailable := away.TryAcquire(e.Ctx(10*time.Second), "n")
+	kinds := []error{
+		lockprovider.ErrHeld, lockprovider.ErrWaitTimeout, mine, lockprovider.ErrReentrant,
+		lockprovider.ErrNotHeld, lockprovider.ErrTokenMismatch, lockprovider.ErrClosed, lockprovider.ErrUnavailable,
+	}
+	for i, err := range []error{held, timeout, cancelled, reentrant, inspect, mismatch, closed, unavailable} {
+		for j, kind := range kinds {
+			if errors.Is(err, kind) != (i == j) {
+				e.Errorf("error %v: is %q = %v", err, kind, errors.Is(err, kind))
+			}
+		}
+	}
+	e.Release(a)
+}
+
+// noGhost gives up while answers are late: whatever arrived must be taken back.
+func noGhost(e *Env) {
+	p, x := e.Via()
+	q := e.Open()
+	e.Release(e.Acquire(p, "warm"))
+	x.Delay(0, 400*time.Millisecond)
+	for i, try := range []func(context.Context) (*lockprovider.Lease, error){
+		func(ctx context.Context) (*lockprovider.Lease, error) { return p.TryAcquire(ctx, "n") },
+		func(ctx context.Context) (*lockprovider.Lease, error) { return p.Acquire(ctx, "n") },
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+		_, err := try(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			e.Fatalf("%d: %v", i, err)
+		}
+		x.Heal()
+		e.Release(e.Acquire(q, "n", lockprovider.WithWait(TTL)))
+		x.Delay(0, 400*time.Millisecond)
+	}
+	e.Within(TTL, "no key is left", func() bool { keys, err := e.raw.Locks(); return err == nil && len(keys) == 0 })
+}
+
+// lateRequest keeps a request on its way until its undo has been done over another
+// connection, and lets it arrive then.
+func lateRequest(e *Env) {
+	p, x := e.Via()
+	q := e.Open()
+	keep := e.Acquire(p, "warm") // keeps the session of etcd alive past the case
+	x.Strand()
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := p.Acquire(ctx, "n"); err == nil {
+		e.Fatalf("a stranded request was answered")
+	}
+	x.BreakClients() // the client opens new connections
+	e.Within(5*time.Second, "the undo is done", func() bool {
+		if e.Backend == "redis" {
+			return true
+		}
+		keys, err := e.raw.All()
+		return err == nil && slices.ContainsFunc(keys, isMarker)
+	})
+	e.Release(e.Acquire(p, "again")) // the store answers over new connections
+	x.Deliver()
+	for end := time.Now().Add(TTL / 2); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		left, err := e.raw.Left("n")
+		e.Must(err)
+		if left > 0 && e.Backend == "etcd" {
+			e.Fatalf("a request that was undone took the name")
+		}
+	}
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(TTL)))
+	e.Must(keep.Verify(e.Ctx(5 * time.Second)))
+}
+
+func swallowedAnswer(e *Env) {
+	p, x := e.Via()
+	q := e.Open()
+	e.Release(e.Acquire(p, "warm"))
+	x.SwallowAnswer()
+	a, err := p.Acquire(e.Ctx(10*time.Second), "n")
+	e.Must(err)
+	if !x.Swallowed() {
+		e.Fatalf("no answer was swallowed")
+	}
+	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	x.SwallowAnswer()
+	e.Release(a)
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+}
+
+func waiterLeaves(e *Env) {
+	p, q, r := e.Open(), e.Open(), e.Open()
+	a := e.Acquire(p, "n")
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() {
+		_, err := q.Acquire(ctx, "n")
+		left <- err
+	}()
+	e.waiters(p, "n", 1)
+	got := e.later(r, "n")
+	e.waiters(p, "n", 2)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		e.Fatalf("cancelled waiter: %v", err)
+	}
+	e.Release(a)
+	e.Release(e.granted(got, 2*time.Second))
+}
+
+func waiterKeyGone(e *Env) {
+	p, q := e.Open(), e.Open()
+	e.Acquire(p, "n")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := q.Acquire(context.Background(), "n")
+		failed <- err
+	}()
+	e.waiters(p, "n", 1)
+	e.Must(e.raw.(*rawEtcd).revoke("n", 1))
+	select {
+	case err := <-failed:
+		if !errors.Is(err, lockprovider.ErrLost) {
+			e.Fatalf("waiter without a session: %v", err)
+		}
+	case <-time.After(2 * time.Second):
+		e.Fatalf("the waiter did not notice that its session is gone")
+	}
+}
+
+func deadContext(e *Env) {
+	p, x := e.Via()
+	x.Cut()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	began := time.Now()
+	for range 100 {
+		if _, err := p.Acquire(ctx, "n"); !errors.Is(err, context.Canceled) {
+			e.Fatalf("acquire: %v", err)
+		}
+		if _, err := p.TryAcquire(ctx, "n"); !errors.Is(err, context.Canceled) {
+			e.Fatalf("try: %v", err)
+		}
+	}
+	if took := time.Since(began); took > time.Second {
+		e.Fatalf("200 calls with a dead context took %v", took)
+	}
+}
+
+// lateGrant bends the clock while the answer is under way.
+func lateGrant(e *Env) {
+	clock := NewClock()
+	e.clock = clock
+	p, x := e.Via()
+	q := e.Open()
+	e.Release(e.Acquire(p, "warm"))
+	x.Delay(0, 150*time.Millisecond)
+	time.AfterFunc(60*time.Millisecond, func() { clock.StepWall(TTL) })
+	l, err := p.TryAcquire(e.Ctx(10*time.Second), "n")
+	if err == nil && l.Err() == nil {
+		e.Fatalf("a lease that was over when it arrived is valid for %v", l.Remaining())
+	}
+	if err == nil {
+		e.Fatalf("a lease that was over when it arrived was handed out: %v", l.Err())
+	}
+	if !errors.Is(err, lockprovider.ErrUnavailable) && !errors.Is(err, lockprovider.ErrLost) {
+		e.Fatalf("try: %v", err)
+	}
+	x.Heal()
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(2*TTL)))
+}
+
+// cancelAtEveryMoment: a nil error means that the key is there and ours; any other
+// that it is not, or soon will not be.
+func cancelAtEveryMoment(e *Env) {
+	p, x := e.Via()
+	e.Release(e.Acquire(p, "n"))
+	x.Delay(2*time.Millisecond, 2*time.Millisecond)
+	for i := range 40 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*250*time.Microsecond)
+		l, err := p.Acquire(ctx, "n")
+		if err == nil {
+			e.Must(l.Verify(e.Ctx(5 * time.Second)))
+			e.Release(l)
+		}
+		cancel()
+	}
+	x.Heal()
+	e.Within(TTL+time.Second, "no key is left", func() bool { keys, err := e.raw.Locks(); return err == nil && len(keys) == 0 })
+}

@@ -1,0 +1,401 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"seckill/lockprovider"
+)
+
+// C: renewal and loss.
+var groupC = []Case{
+	{ID: "C1", Name: "held_lock_is_renewed", Run: heldIsRenewed},
+	{ID: "C2", Name: "old_holder_stops_before_the_next_starts", Run: holderStopsFirst},
+	{ID: "C3", Name: "slow_answers_lose_nothing", Run: slowAnswers},
+	{ID: "C4", Name: "deleted_key_ends_the_lease", Run: deletedKey},
+	{ID: "C5", Name: "stolen_key_ends_the_lease", Run: stolenKey},
+	{ID: "C6", Name: "failed_renewals_are_repeated", Run: failedRenewals},
+	{ID: "C7", Name: "store_restart_within_the_TTL", Run: storeRestart, Own: true},
+	{ID: "C8", Name: "losses_are_typed_and_counted", Run: lossesCounted},
+	{ID: "C9", Name: "no_renewal_after_release", Run: noRenewalAfterRelease},
+	{ID: "C10", Name: "acquire_context_ends_renewal_not_the_hold", Run: acquireContextEnds},
+	{ID: "C12", Name: "wall_clock_steps", Run: wallClockSteps},
+	{ID: "C13", Name: "suspended_machine", Run: suspendedMachine},
+	{ID: "C14", Name: "max_hold", Run: maxHold},
+	{ID: "C15", Name: "lost_stays_lost", Run: lostStaysLost},
+}
+
+func heldIsRenewed(e *Env) {
+	p := e.Open()
+	var ls []*lockprovider.Lease
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, n := range names {
+		ls = append(ls, e.Acquire(p, n))
+	}
+	rounds := 5 * TTL / 2
+	if e.h.Long {
+		rounds = 10 * TTL
+	}
+	for end := time.Now().Add(rounds); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for i, n := range names {
+			left, err := e.raw.Left(n)
+			e.Must(err)
+			e.Must(ls[i].Err())
+			if e.Backend == "redis" && left < TTL/2 {
+				e.Fatalf("%v of %v left in the store", left, TTL)
+			}
+			if r := ls[i].Remaining(); r < TTL/4 || r > TTL {
+				e.Fatalf("%v of %v remain", r, TTL)
+			}
+		}
+	}
+	for _, l := range ls {
+		e.Release(l)
+	}
+}
+
+// holderStopsFirst disturbs the holder at random phases of its renewal in all ways
+// and compares when its context ended with when the next holder got in.
+func holderStopsFirst(e *Env) {
+	phases := 2
+	if e.h.Long {
+		phases = 20
+	}
+	faults := map[string]func(*Proxy){
+		"silent both ways": (*Proxy).Drop,
+		"silent answers":   func(x *Proxy) { x.Hold(false, true) },
+		"silent requests":  func(x *Proxy) { x.Hold(true, false) },
+		"cut":              (*Proxy).Cut,
+		"slow answers":     func(x *Proxy) { x.Delay(0, TTL*9/10) },
+	}
+	var wg sync.WaitGroup
+	for what, fault := range faults {
+		for range phases {
+			wg.Go(func() { e.stopsFirst(what, fault) })
+		}
+	}
+	wg.Wait()
+}
+
+func (e *Env) stopsFirst(what string, fault func(*Proxy)) {
+	p, x := e.Via()
+	q := e.Open()
+	name := what + time.Now().String()
+	a, err := p.Acquire(context.Background(), name, lockprovider.WithWait(10*time.Second))
+	if err != nil {
+		e.Errorf("%s: %v", what, err)
+		return
+	}
+	stopped := make(chan time.Time, 1)
+	go func() {
+		<-a.Context().Done()
+		stopped <- time.Now()
+	}()
+	time.Sleep(time.Duration(rand.Int64N(int64(TTL)))) // the phase of the renewal
+	fault(x)
+	b, err := q.Acquire(context.Background(), name, lockprovider.WithWait(15*time.Second))
+	if err != nil {
+		e.Errorf("%s: the name was not handed on: %v", what, err)
+		return
+	}
+	next := time.Now()
+	if a.Err() == nil {
+		e.Errorf("%s: two holders: the old one has %v left", what, a.Remaining())
+	}
+	select {
+	case at := <-stopped:
+		if !at.Before(next) {
+			e.Errorf("%s: the old holder's context ended %v after the next one had started", what, at.Sub(next))
+		}
+	case <-time.After(time.Second):
+		e.Errorf("%s: the old holder's context goes on", what)
+	}
+	x.HealLossy()
+	_ = b.Release(context.Background())
+}
+
+func slowAnswers(e *Env) {
+	p, x := e.Via()
+	q := e.Open()
+	a := e.Acquire(p, "n")
+	x.Delay(0, TTL/3)
+	for end := time.Now().Add(3 * TTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		e.Must(a.Err())
+		if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+			e.Fatalf("overlap: %v", err)
+		}
+	}
+	x.Heal()
+	e.Release(a)
+}
+
+// reason fails unless the lease ended for one of the reasons.
+func (e *Env) reason(err error, want ...lockprovider.Reason) {
+	e.Helper()
+	var lost *lockprovider.LostError
+	if !errors.As(err, &lost) {
+		e.Fatalf("not a loss: %v", err)
+	}
+	for _, w := range want {
+		if lost.Reason == w {
+			return
+		}
+	}
+	e.Fatalf("lost for reason %v, want %v", lost.Reason, want)
+}
+
+const interval = TTL / 3
+
+func deletedKey(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	e.Must(e.raw.Delete("n"))
+	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.Revoked)
+	if err := a.Release(e.Ctx(time.Second)); !errors.Is(err, lockprovider.ErrNotHeld) {
+		e.Fatalf("release: %v", err)
+	}
+}
+
+func stolenKey(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	e.Must(e.raw.Steal("n"))
+	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.Stolen)
+}
+
+func failedRenewals(e *Env) {
+	p, x := e.Via()
+	a := e.Acquire(p, "n")
+	for range 3 {
+		before := a.Remaining()
+		x.Cut()
+		e.Within(TTL, "a renewal is overdue", func() bool { return a.Remaining() < before-interval-100*time.Millisecond })
+		x.Heal()
+		e.Within(TTL, "renewed again", func() bool { return a.Remaining() > TTL/2 })
+	}
+	e.Must(a.Err())
+	e.Release(a)
+	b := e.Acquire(p, "n")
+	e.hold(b, 2*TTL)
+	e.Release(b)
+}
+
+// hold watches a lease stay valid.
+func (e *Env) hold(l *lockprovider.Lease, d time.Duration) {
+	e.Helper()
+	select {
+	case <-l.Context().Done():
+		e.Fatalf("lease on %q: %v", l.Name(), context.Cause(l.Context()))
+	case <-time.After(d):
+	}
+	e.Must(l.Err())
+}
+
+func storeRestart(e *Env) {
+	p := e.Open()
+	long := lockprovider.WithTTL(10 * time.Second)
+	a := e.Acquire(p, "n", long)
+	e.Must(e.server.Stop())
+	e.Must(e.server.Start())
+	e.Within(10*time.Second, "renewed after the restart", func() bool { e.Must(a.Err()); return a.Remaining() > 6*time.Second })
+	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	e.Release(a)
+	e.Must(e.server.Kill())
+	if _, err := p.TryAcquire(e.Ctx(10*time.Second), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
+		e.Fatalf("try on a killed store: %v", err)
+	}
+	got := e.later(p, "n", long)
+	e.Must(e.server.Start())
+	e.Release(e.granted(got, 15*time.Second))
+}
+
+func lossesCounted(e *Env) {
+	reg := prometheus.NewRegistry()
+	x := NewProxy(e.T, e.address)
+	cfg := e.configAt(x.Address())
+	cfg.Registerer = reg
+	p := e.OpenWith(cfg)
+	a := e.Acquire(p, "a", lockprovider.WithPurpose("job"))
+	e.Must(e.raw.Delete("a"))
+	e.reason(e.Ends(TTL, a), lockprovider.Revoked)
+	b := e.Acquire(p, "b")
+	x.Drop()
+	e.reason(e.Ends(2*TTL, b), lockprovider.Expired)
+	if _, err := p.TryAcquire(e.Ctx(5*time.Second), "c"); err == nil {
+		e.Fatalf("acquired on a silent store")
+	}
+	for what, want := range map[string]float64{
+		"seckill_lock_lost_total revoked":             1,
+		"seckill_lock_lost_total expired":             1,
+		"seckill_lock_acquire_total":                  3,
+		"seckill_lock_acquire_fail_total unavailable": 1,
+		"seckill_lock_held":                           0,
+		"seckill_lock_hold_seconds job":               1,
+		"seckill_lock_wait_seconds":                   2,
+		"seckill_lock_token_regression_total":         0,
+		"seckill_lock_watchdog_renew_fail_total >=":   1,
+		"seckill_lock_watchdog_renew_total >=":        1,
+	} {
+		got := series(e, reg, what)
+		if got != want && !(strings.HasSuffix(what, ">=") && got >= want) {
+			e.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+}
+
+// series sums the samples of a metric that carry the given label value; of a
+// histogram, the counts.
+func series(e *Env, reg *prometheus.Registry, what string) float64 {
+	name, value, _ := strings.Cut(strings.TrimSuffix(what, " >="), " ")
+	families, err := reg.Gather()
+	e.Must(err)
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			match := value == ""
+			for _, l := range m.GetLabel() {
+				match = match || l.GetValue() == value
+			}
+			if match {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
+}
+
+func noRenewalAfterRelease(e *Env) {
+	rounds := 300
+	if e.h.Long {
+		rounds = 10000
+	}
+	reg := prometheus.NewRegistry()
+	cfg := e.config()
+	cfg.Registerer = reg
+	p := e.OpenWith(cfg)
+	for range rounds {
+		e.Release(e.Acquire(p, "n"))
+	}
+	before := series(e, reg, "seckill_lock_watchdog_renew_total")
+	e.hold(e.Acquire(e.Open(), "other"), TTL) // time passes
+	if after := series(e, reg, "seckill_lock_watchdog_renew_total"); e.Backend == "redis" && after != before {
+		e.Fatalf("%v renewals of released locks", after-before)
+	}
+}
+
+func acquireContextEnds(e *Env) {
+	p := e.Open()
+	keep := e.Acquire(p, "keep") // the session of etcd lives on
+	ctx, cancel := context.WithCancelCause(context.Background())
+	a, err := p.Acquire(ctx, "n")
+	e.Must(err)
+	q := e.Open()
+	mine := errors.New("shutting down")
+	cancel(mine)
+	began := time.Now()
+	if cause := e.Ends(time.Second, a); !errors.Is(cause, mine) {
+		e.Fatalf("cause %v", cause)
+	}
+	e.Must(a.Err()) // still excluded: the work may be winding down
+	b := e.Acquire(q, "n", lockprovider.WithWait(3*TTL))
+	if took := time.Since(began); took < TTL/3 || took > TTL+time.Second {
+		e.Fatalf("handed on %v after the context's end, TTL %v", took, TTL)
+	}
+	if a.Err() == nil {
+		e.Fatalf("two holders")
+	}
+	e.Release(b)
+	e.Must(keep.Err())
+	ctx, cancel = context.WithCancelCause(context.Background())
+	c, err := p.Acquire(ctx, "n")
+	e.Must(err)
+	cancel(mine)
+	e.Release(c)
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+}
+
+func wallClockSteps(e *Env) {
+	clock := NewClock()
+	e.clock = clock
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	clock.StepWall(-time.Hour)
+	e.hold(a, TTL)
+	clock.StepWall(time.Hour) // back to the truth: no more than really passed
+	e.Within(TTL, "a lease again", func() bool {
+		if a.Err() == nil {
+			return true
+		}
+		l, err := p.Acquire(e.Ctx(3*TTL), "n")
+		if err == nil {
+			a = l
+		}
+		return err == nil
+	})
+	clock.StepWall(time.Hour)
+	if !errors.Is(a.Err(), lockprovider.ErrLost) {
+		e.Fatalf("an hour later by the wall clock: %v, %v remain", a.Err(), a.Remaining())
+	}
+	e.Ends(2*time.Second, a)
+}
+
+func suspendedMachine(e *Env) {
+	clock := NewClock()
+	e.clock = clock
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	clock.FreezeMono()
+	e.Must(a.Err())
+	clock.StepWall(TTL)
+	if err := a.Err(); !errors.Is(err, lockprovider.ErrLost) {
+		e.Fatalf("first call after a suspend: %v", err)
+	}
+}
+
+func maxHold(e *Env) {
+	p, q := e.Open(), e.Open()
+	keep := e.Acquire(p, "keep")
+	began := time.Now()
+	a := e.Acquire(p, "n", lockprovider.WithMaxHold(TTL*3/2))
+	got := e.later(q, "n")
+	e.reason(e.Ends(2*TTL, a), lockprovider.MaxHold)
+	if took := time.Since(began); took < TTL*3/2 {
+		e.Fatalf("ended after %v", took)
+	}
+	b := e.granted(got, TTL+time.Second)
+	e.Release(b)
+	e.Must(keep.Err())
+}
+
+func lostStaysLost(e *Env) {
+	p, x := e.Via()
+	a := e.Acquire(p, "n")
+	x.Drop()
+	e.reason(e.Ends(2*TTL, a), lockprovider.Expired)
+	x.Heal() // delivers the renewals that were held
+	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if a.Err() == nil || a.Remaining() != 0 {
+			e.Fatalf("a lost lease came back")
+		}
+	}
+	b := e.Acquire(p, "gone")
+	e.Must(e.raw.Delete("gone"))
+	e.Ends(TTL, b)
+	e.Within(TTL, "renewal has had its turn", func() bool { return true })
+	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		left, err := e.raw.Left("gone")
+		e.Must(err)
+		if left != 0 {
+			e.Fatalf("a renewal wrote the key anew")
+		}
+	}
+}

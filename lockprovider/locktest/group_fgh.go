@@ -1,0 +1,251 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"seckill/lockprovider"
+)
+
+// F: re-entry.
+var groupF = []Case{
+	{ID: "F1", Name: "nested_hold_is_the_same_hold", Run: nestedHold},
+	{ID: "F3", Name: "nested_after_loss", Run: nestedAfterLoss},
+	{ID: "F4", Name: "without_the_option_it_is_an_error", Run: reentrantError},
+	{ID: "F5", Name: "inner_releases_do_not_free_the_outer", Run: innerReleases},
+	{ID: "F6", Name: "other_names_are_not_affected", Run: otherNames},
+}
+
+var again = lockprovider.WithReentry()
+
+// nestedHold also covers F2: a nested TTL changes nothing.
+func nestedHold(e *Env) {
+	p, q := e.Open(), e.Open()
+	a := e.Acquire(p, "n")
+	b, err := p.Acquire(a.Context(), "n", again, lockprovider.WithTTL(lockprovider.MinTTL), lockprovider.WithMaxHold(time.Millisecond))
+	e.Must(err)
+	c, err := p.TryAcquire(b.Context(), "n", again)
+	e.Must(err)
+	if b.Token() != a.Token() || c.Token() != a.Token() || c.Owner() != a.Owner() || b.TTL() != a.TTL() {
+		e.Fatalf("tokens %d, %d, %d", a.Token(), b.Token(), c.Token())
+	}
+	e.hold(a, TTL)
+	e.Release(a)
+	if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+		e.Fatalf("the outer release freed the nested holds: %v", err)
+	}
+	e.Release(c)
+	e.Release(b)
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+}
+
+func nestedAfterLoss(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	inner, err := p.Acquire(a.Context(), "n", again)
+	e.Must(err)
+	e.Must(e.raw.Delete("n"))
+	e.reason(e.Ends(TTL, inner), lockprovider.Revoked)
+	_, err = p.Acquire(context.WithoutCancel(a.Context()), "n", again)
+	e.reason(err, lockprovider.Revoked)
+}
+
+func reentrantError(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	for _, acquire := range []func(context.Context, string, ...lockprovider.Option) (*lockprovider.Lease, error){p.Acquire, p.TryAcquire} {
+		ctx, cancel := context.WithTimeout(a.Context(), TTL)
+		_, err := acquire(ctx, "n")
+		cancel()
+		if !errors.Is(err, lockprovider.ErrReentrant) {
+			e.Fatalf("nested without the option: %v", err)
+		}
+	}
+	e.Release(a)
+	b, err := p.Acquire(context.WithoutCancel(a.Context()), "n")
+	e.Must(err) // the hold in the context is over: an ordinary acquisition
+	e.Release(b)
+}
+
+func innerReleases(e *Env) {
+	p, q := e.Open(), e.Open()
+	a := e.Acquire(p, "n")
+	b, err := p.Acquire(a.Context(), "n", again)
+	e.Must(err)
+	for range 3 {
+		e.Release(b)
+	}
+	e.Must(a.Err())
+	if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+		e.Fatalf("inner releases freed the outer hold: %v", err)
+	}
+	select {
+	case <-b.Context().Done():
+	default:
+		e.Fatalf("the context of a released nested lease goes on")
+	}
+	e.Release(a)
+}
+
+func otherNames(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	b, err := p.Acquire(a.Context(), "m")
+	e.Must(err)
+	c, err := e.Open().TryAcquire(a.Context(), "n", again)
+	if !errors.Is(err, lockprovider.ErrHeld) {
+		e.Fatalf("another provider's hold was entered again: %v, %v", c, err)
+	}
+	if b.Token() == a.Token() && e.Backend == "etcd" {
+		e.Fatalf("one token for two names")
+	}
+	e.Release(b)
+	e.Release(a)
+}
+
+// G: tokens.
+var groupG = []Case{
+	{ID: "G1", Name: "tokens_rise", Run: tokensRise},
+	{ID: "G3", Name: "token_is_constant_while_held", Run: tokenConstant},
+	{ID: "G5", Name: "stale_holder_is_fenced_in_postgres", Run: fencedInPostgres},
+	{ID: "G6", Name: "failed_try_has_no_token", Run: failedTry},
+}
+
+// tokensRise: over release, force, deletion, expiry and new clients; in range (G4).
+func tokensRise(e *Env) {
+	last := uint64(0)
+	rises := func(l *lockprovider.Lease) {
+		e.Helper()
+		if l.Token() <= last || l.Token() > math.MaxInt64 {
+			e.Fatalf("token %d after %d", l.Token(), last)
+		}
+		last = l.Token()
+	}
+	for range 4 {
+		p, x := e.Via()
+		l := e.Acquire(p, "n")
+		rises(l)
+		e.Release(l)
+		l = e.Acquire(p, "n")
+		rises(l)
+		e.Must(p.ForceRelease(e.Ctx(5*time.Second), "n", l.Token()))
+		l = e.Acquire(p, "n")
+		rises(l)
+		e.Must(e.raw.Delete("n"))
+		l = e.Acquire(p, "n")
+		rises(l)
+		x.Cut()
+		l = e.Acquire(e.Open(), "n") // after the expiry
+		rises(l)
+		e.Release(l)
+	}
+}
+
+func tokenConstant(e *Env) {
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	before := a.Token()
+	e.hold(a, 2*TTL)
+	in, err := p.Inspect(e.Ctx(5*time.Second), "n")
+	e.Must(err)
+	if a.Token() != before || in.Token != before {
+		e.Fatalf("token %d, then %d, in the store %d", before, a.Token(), in.Token)
+	}
+	e.Release(a)
+}
+
+func failedTry(e *Env) {
+	p := e.Open()
+	e.Acquire(p, "n")
+	l, err := p.TryAcquire(e.Ctx(5*time.Second), "n")
+	if l != nil || err == nil {
+		e.Fatalf("lease %v, error %v", l, err)
+	}
+}
+
+// H: inspection and force.
+var groupH = []Case{
+	{ID: "H1", Name: "inspect_and_list_tell_who", Run: inspectTells},
+	{ID: "H2", Name: "force_by_token", Run: forceByToken},
+	{ID: "H3", Name: "verify_asks_the_store", Run: verifyAsks},
+}
+
+func inspectTells(e *Env) {
+	cfg := e.config()
+	cfg.Instance = "here-1"
+	p := e.OpenWith(cfg)
+	q := e.Open()
+	began := time.Now()
+	a := e.Acquire(p, "member/here-1", lockprovider.WithNote("api,worker"))
+	b := e.Acquire(p, "partition/3")
+	got := e.later(q, "partition/3")
+	e.waiters(q, "partition/3", 1)
+	in, err := q.Inspect(e.Ctx(5*time.Second), "member/here-1")
+	e.Must(err)
+	if in.Owner != a.Owner() || in.Token != a.Token() || in.Note != "api,worker" || in.Waiters != 0 {
+		e.Fatalf("inspect: %+v", in)
+	}
+	if in.TTL <= 0 || in.TTL > TTL || in.Since.Before(began.Add(-time.Minute)) || in.Since.After(time.Now().Add(time.Minute)) {
+		e.Fatalf("inspect: %+v", in)
+	}
+	all, err := q.List(e.Ctx(5*time.Second), "")
+	e.Must(err)
+	if len(all) != 2 || all[0].Name != "member/here-1" || all[1].Token != b.Token() || all[1].Waiters != 1 {
+		e.Fatalf("list: %+v", all)
+	}
+	some, err := q.List(e.Ctx(5*time.Second), "partition/")
+	e.Must(err)
+	if len(some) != 1 || some[0].Name != "partition/3" {
+		e.Fatalf("list of partition/: %+v", some)
+	}
+	e.Release(b)
+	e.Release(e.granted(got, 5*time.Second))
+	e.Release(a)
+	if _, err := q.Inspect(e.Ctx(5*time.Second), "member/here-1"); !errors.Is(err, lockprovider.ErrNotHeld) {
+		e.Fatalf("inspect of a free name: %v", err)
+	}
+}
+
+// forceByToken has a waiter, so that the next holder is there before the evicted one looks.
+func forceByToken(e *Env) {
+	p, q := e.Open(), e.Open()
+	a := e.Acquire(p, "n")
+	got := e.later(q, "n")
+	e.waiters(q, "n", 1)
+	if err := q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()+1); !errors.Is(err, lockprovider.ErrTokenMismatch) {
+		e.Fatalf("force with a wrong token: %v", err)
+	}
+	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	began := time.Now()
+	e.Must(q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()))
+	cause := e.Ends(5*time.Second, a)
+	if took := time.Since(began); took > 400*time.Millisecond {
+		e.Fatalf("the evicted holder was told after %v", took)
+	}
+	e.reason(cause, lockprovider.Revoked)
+	e.Release(e.granted(got, 2*time.Second))
+	if err := q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()); !errors.Is(err, lockprovider.ErrNotHeld) {
+		e.Fatalf("force of a free name: %v", err)
+	}
+}
+
+func verifyAsks(e *Env) {
+	p, x := e.Via()
+	a := e.Acquire(p, "n", lockprovider.WithTTL(30*time.Second))
+	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	x.Cut()
+	if err := a.Verify(e.Ctx(10 * time.Second)); !errors.Is(err, lockprovider.ErrUnavailable) {
+		e.Fatalf("verify without a store: %v", err)
+	}
+	e.Must(a.Err())
+	e.Must(e.raw.Delete("n"))
+	x.Heal()
+	e.Within(10*time.Second, "verify finds the loss", func() bool {
+		return errors.Is(a.Verify(e.Ctx(5*time.Second)), lockprovider.ErrLost)
+	})
+	if !errors.Is(a.Err(), lockprovider.ErrLost) {
+		e.Fatalf("a loss that Verify found is forgotten: %v", a.Err())
+	}
+}

@@ -1,0 +1,60 @@
+package locktest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// A Case is one entry of the suite.
+type Case struct {
+	ID   string // group and number
+	Name string
+	Run  func(*Env)
+	Only string // backend; "" for all
+	Own  bool   // needs a server that it may stop
+}
+
+// Cases lists the suite.
+func Cases() []Case {
+	return slices.Concat(groupA, groupB, groupC, groupD, groupE, groupF, groupG, groupH, groupI, groupJ, groupK, groupL)
+}
+
+// Run runs every case that applies to the harness's backend, those on the shared
+// server in parallel, and prints how many there were.
+func Run(t *testing.T, h Harness) {
+	all, own := 0, 0
+	t.Run("shared", func(t *testing.T) {
+		for _, c := range Cases() {
+			if c.Own || (c.Only != "" && c.Only != h.Backend) {
+				continue
+			}
+			all++
+			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				c.Run(newEnv(t, h, false))
+			})
+		}
+	})
+	t.Run("own", func(t *testing.T) {
+		for _, c := range Cases() {
+			if !c.Own || (c.Only != "" && c.Only != h.Backend) {
+				continue
+			}
+			own++
+			t.Run(c.ID+"_"+c.Name, func(t *testing.T) { c.Run(newEnv(t, h, true)) })
+		}
+	})
+	fmt.Printf("locktest: %s: %d cases run, %d of them on a server of their own\n", h.Backend, all+own, own)
+}
+
+// RunOne runs one case against a T that need not be a test; the safeguards' run uses it.
+func RunOne(t T, h Harness, id string) {
+	for _, c := range Cases() {
+		if c.ID == id {
+			c.Run(newEnv(t, h, c.Own))
+			return
+		}
+	}
+	t.Fatalf("no case %q", id)
+}

@@ -1,0 +1,50 @@
+package locktest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seckill/lockprovider"
+)
+
+// later acquires on a goroutine; the lease, or nil after 30 s or an error, comes out
+// of the channel.
+func (e *Env) later(p *lockprovider.Provider, name string, opts ...lockprovider.Option) <-chan *lockprovider.Lease {
+	got := make(chan *lockprovider.Lease, 1)
+	go func() {
+		l, err := p.Acquire(context.Background(), name, append([]lockprovider.Option{lockprovider.WithWait(30 * time.Second)}, opts...)...)
+		if err != nil {
+			e.Logf("acquire %q: %v", name, err)
+		}
+		got <- l
+	}()
+	return got
+}
+
+// granted waits for a lease of later.
+func (e *Env) granted(got <-chan *lockprovider.Lease, d time.Duration) *lockprovider.Lease {
+	e.Helper()
+	select {
+	case l := <-got:
+		if l == nil {
+			e.Fatalf("the waiter failed")
+		}
+		return l
+	case <-time.After(d):
+		e.Fatalf("the waiter was not granted the lease within %v", d)
+	}
+	return nil
+}
+
+// waiters waits until n waiters can be seen (of different providers on Redis).
+func (e *Env) waiters(p *lockprovider.Provider, name string, n int) {
+	e.Helper()
+	e.Within(10*time.Second, "waiters are queued", func() bool {
+		in, err := p.Inspect(e.Ctx(5*time.Second), name)
+		return err == nil && in.Waiters >= n
+	})
+}
+
+// isMarker recognises an abort marker of etcd.
+func isMarker(key string) bool { return strings.Contains(key, "/lock/x/") }

@@ -1,0 +1,3 @@
+package locktest
+
+var groupL []Case
