@@ -52,17 +52,21 @@ func (s *stores) open(ctx context.Context, c Config) (err error) {
 	if err := answered(ctx, "Redis", "SECKILL_REDIS_URL", s.gate.Ping); err != nil {
 		return err
 	}
-	if s.pool, err = consumer.OpenPool(ctx, c.PostgresURL, c.Namespace, poolSize(c)); err != nil {
-		return fmt.Errorf("%w; check SECKILL_POSTGRES_URL", err)
-	}
-	s.ledger = consumer.NewLedger(s.pool)
-	if err := answered(ctx, "Postgres", "SECKILL_POSTGRES_URL", s.ledger.Ping); err != nil {
+	if err := s.openLedger(ctx, c); err != nil {
 		return err
 	}
 	if s.nats, s.log, err = openLog(ctx, c, "seckill"); err != nil {
 		return err
 	}
 	return nil
+}
+
+func (s *stores) openLedger(ctx context.Context, c Config) (err error) {
+	if s.pool, err = consumer.OpenPool(ctx, c.PostgresURL, c.Namespace, poolSize(c)); err != nil {
+		return fmt.Errorf("%w; check SECKILL_POSTGRES_URL", err)
+	}
+	s.ledger = consumer.NewLedger(s.pool)
+	return answered(ctx, "Postgres", "SECKILL_POSTGRES_URL", s.ledger.Ping)
 }
 
 // poolSize gives every partition of a worker a connection, and the reads of an API
@@ -98,11 +102,23 @@ func answered(ctx context.Context, store, setting string, ask func(context.Conte
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w; start it, or check %s", store, err, setting)
+			// Libraries write one line an address; ours is one line.
+			why := strings.Join(strings.Fields(err.Error()), " ")
+			return fmt.Errorf("%s does not answer: %s; start it, or check %s", store, why, setting)
 		case <-time.After(startRetry):
 		}
 	}
 }
+
+// redisLog keeps the client's own words out of standard error: what matters comes
+// back as errors.
+type redisLog struct{}
+
+func (redisLog) Printf(ctx context.Context, format string, args ...any) {
+	slog.DebugContext(ctx, "Redis client", "message", fmt.Sprintf(format, args...))
+}
+
+func init() { redis.SetLogger(redisLog{}) }
 
 func openRedis(c Config) (redis.UniversalClient, error) {
 	var o redis.UniversalOptions

@@ -1,0 +1,34 @@
+package consumer_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Every lease is granted to everybody: each worker keeps its leases in a namespace
+// of its own, so all of them settle all partitions at once. The ledger alone keeps
+// stock and limit.
+func TestCase11EveryLeaseToEverybody(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	skus := []string{"s1", "s2"}
+	s.open("a1", units("s1", 300, 2), units("s2", 100, 1))
+	for i := range 4 {
+		s.startWorker(workerOptions{instance: fmt.Sprint("worker", i), locks: fmt.Sprintf("%s_%d", s.namespace[:20], i)})
+	}
+	var asks []ask
+	for i := range 600 {
+		for _, sku := range skus {
+			asks = append(asks, ask{activity: "a1", user: fmt.Sprint("u", i%300), body: fmt.Sprintf(`{"sku":%q}`, sku)})
+		}
+	}
+	answers := s.crowd(asks)
+	s.books("a1", answers)
+	sold := queryInt(t, s, `select sum(quantity)::bigint from orders where status = 'confirmed'`)
+	if sold != 400 {
+		t.Errorf("%d units sold, want 400", sold)
+	}
+	if terms := queryInt(t, s, `select term from partitions where partition = $1`, s.log.Partition("a1")); terms < 2 {
+		t.Errorf("the partition had %d terms: the workers did not get in each other's way, nothing was shown", terms)
+	}
+}
