@@ -12,9 +12,8 @@ import (
 	"seckill/admission"
 )
 
-// The laws of an audit. The first five speak of numbers of one SKU or rows of the
-// ledger and hold at any moment, save Stranded; what gate and ledger say of each
-// other is judged only at rest.
+// The laws of an audit. What one store says can be judged at any moment; what gate
+// and ledger say of each other only at rest.
 const (
 	// LawOversold: the live orders of a SKU are more units than its total.
 	LawOversold = "oversold"

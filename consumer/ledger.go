@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,8 @@ import (
 // one order, and reads in a new statement after the lock.
 type Ledger struct {
 	pool *pgxpool.Pool
+
+	joined atomic.Value // string: the lock backend under which this process has joined
 }
 
 // NewLedger returns the ledger behind a pool whose connections have the

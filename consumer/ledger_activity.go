@@ -132,7 +132,10 @@ func (l *Ledger) Put(ctx context.Context, a admission.Activity) (created bool, e
 			update activities set title = $2, starts_at = $3, ends_at = $4, payment_window = $5,
 			       revision = revision + 1, updated_at = now()
 			 where id = $1`, a.ID, a.Title, toNull(a.StartsAt), toNull(a.EndsAt), a.PaymentWindow)
-		return err
+		if err != nil {
+			return err
+		}
+		return note(ctx, tx, "apply activity", a.ID, fmt.Sprintf("%d SKUs", len(a.SKUs)))
 	})
 	if err != nil {
 		return false, fmt.Errorf("put activity %s into the ledger: %w", a.ID, err)
@@ -202,6 +205,9 @@ func (l *Ledger) SetState(ctx context.Context, id string, to admission.State) (a
 		if before.State != to {
 			_, err = tx.Exec(ctx, `update activities set state = $2, revision = revision + 1, updated_at = now() where id = $1`, id, string(to))
 			if err != nil {
+				return err
+			}
+			if err := note(ctx, tx, "set activity state", id, string(before.State)+" to "+string(to)); err != nil {
 				return err
 			}
 		}

@@ -45,12 +45,11 @@ func (l *Ledger) Join(ctx context.Context, lockBackend string, partitions int) e
 			What: "lock backend", Recorded: backend, Configured: lockBackend,
 			Next: "set SECKILL_LOCK_BACKEND=" + backend + ", or stop every worker and run: seckill lock switch --to " + lockBackend,
 		}
-	case n != partitions:
-		return &SetupError{
-			What: "partitions", Recorded: fmt.Sprint(n), Configured: fmt.Sprint(partitions),
-			Next: fmt.Sprintf("set SECKILL_PARTITIONS=%d; the number is fixed for the life of an installation", n),
-		}
 	}
+	if err := samePartitions(n, partitions); err != nil {
+		return err
+	}
+	l.joined.Store(lockBackend)
 	return nil
 }
 
@@ -86,6 +85,9 @@ type Position struct {
 // Take raises the term that was read before the lease was acquired, and returns the
 // new one with the position; ErrFenced if somebody raised it meanwhile.
 func (l *Ledger) Take(ctx context.Context, partition int, before int64, holder string) (Term, Position, error) {
+	if err := l.checkJoined(ctx); err != nil {
+		return Term{}, Position{}, fmt.Errorf("take partition %d: %w", partition, err)
+	}
 	var seq int64
 	var log *time.Time
 	err := l.pool.QueryRow(ctx, `

@@ -27,9 +27,7 @@ func (n *node) adminHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
 	api := admission.NewAPI(mux, "Seckill operators", readVersion().Version)
-	a := &adminAPI{ledger: n.stores.ledger, gate: n.stores.gate, rebuild: &admission.Rebuild{
-		Gate: n.stores.gate, Log: n.stores.log, Ledger: n.stores.ledger, Logger: n.logger,
-	}}
+	a := &adminAPI{operator: n.stores.operator(n.logger)}
 	guard := huma.Middlewares{bearer(n.config.AdminToken)}
 	a.register(api, guard)
 	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}

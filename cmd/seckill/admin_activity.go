@@ -12,11 +12,10 @@ import (
 	"seckill/consumer"
 )
 
-// adminAPI is the operators' side of activities.
+// adminAPI is the operators' side of activities over HTTP; seckill activity is the
+// other. Both do what operator does.
 type adminAPI struct {
-	ledger  *consumer.Ledger
-	gate    *admission.Gate
-	rebuild *admission.Rebuild
+	operator *operator
 }
 
 // activityBody is an activity as an operator writes it.
@@ -104,7 +103,8 @@ func (b activityBody) activity(id string) (admission.Activity, error) {
 			return a, invalid("SKU " + s.SKU + " is listed twice")
 		}
 		seen[s.SKU] = true
-		a.SKUs = append(a.SKUs, admission.SKU{ID: s.SKU, Total: s.Total, LimitPerUser: s.LimitPerUser, Price: s.Price})
+		limit := max(s.LimitPerUser, 1) // left out; a given one is checked to be 1 or more
+		a.SKUs = append(a.SKUs, admission.SKU{ID: s.SKU, Total: s.Total, LimitPerUser: limit, Price: s.Price})
 	}
 	return a, nil
 }
@@ -143,15 +143,18 @@ func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, erro
 	if err != nil {
 		return nil, err
 	}
-	created, err := a.ledger.Put(ctx, activity)
-	if err != nil {
-		return nil, adminProblem(err)
-	}
-	result, err := a.bring(ctx, in.Activity)
+	created, activity, err := a.operator.put(onAdminAPI(ctx), activity)
+	result, err := shown(activity, err)
 	if created && err == nil {
 		result.Status = http.StatusCreated
 	}
 	return result, err
+}
+
+// onAdminAPI names who changes something in the activity log. The one token tells no
+// operators apart.
+func onAdminAPI(ctx context.Context) context.Context {
+	return consumer.OnBehalf(ctx, consumer.Operator{Name: "admin API"})
 }
 
 type activityPath struct {
@@ -159,91 +162,19 @@ type activityPath struct {
 }
 
 func (a *adminAPI) get(ctx context.Context, in *activityPath) (*activityResult, error) {
-	activity, err := a.ledger.Activity(ctx, in.Activity)
-	if err != nil {
-		return nil, adminProblem(err)
-	}
-	return &activityResult{Status: http.StatusOK, Body: viewActivity(activity)}, nil
+	return shown(a.operator.ledger.Activity(ctx, in.Activity))
 }
 
-// open moves a draft to open and makes its gate. Opening again only makes sure of
-// the gate.
-func (a *adminAPI) open(ctx context.Context, in *activityPath) (*activityResult, error) {
-	activity, err := a.ledger.Activity(ctx, in.Activity)
-	if err == nil && activity.State != admission.Paused {
-		activity, err = a.ledger.SetState(ctx, in.Activity, admission.Open)
-	}
-	if err != nil {
-		return nil, adminProblem(err)
-	}
-	view, err := a.gate.View(ctx, in.Activity)
-	if err != nil {
-		return nil, adminProblem(err)
-	}
-	if !view.Ready(activity.Epoch) {
-		if err := a.fill(ctx, in.Activity); err != nil {
-			return nil, adminProblem(err)
-		}
-	}
-	return a.bring(ctx, in.Activity)
-}
-
-// fill makes the gate; when somebody else does so at the same time, their work
-// counts.
-func (a *adminAPI) fill(ctx context.Context, id string) error {
-	for {
-		_, err := a.rebuild.Run(ctx, id)
-		if !errors.Is(err, admission.ErrSuperseded) {
-			return err
-		}
-		activity, err := a.ledger.Activity(ctx, id)
-		if err != nil {
-			return err
-		}
-		view, err := a.gate.View(ctx, id)
-		if err != nil || view.Ready(activity.Epoch) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(admission.PublishDeadline): // let the newer one finish
-		}
-	}
-}
-
-func (a *adminAPI) move(to admission.State) func(context.Context, *activityPath) (*activityResult, error) {
+// by answers with what a step of the operator leaves.
+func by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *activityPath) (*activityResult, error) {
 	return func(ctx context.Context, in *activityPath) (*activityResult, error) {
-		if _, err := a.ledger.SetState(ctx, in.Activity, to); err != nil {
-			return nil, adminProblem(err)
-		}
-		return a.bring(ctx, in.Activity)
+		return shown(step(onAdminAPI(ctx), in.Activity))
 	}
 }
 
-func (a *adminAPI) resume(ctx context.Context, in *activityPath) (*activityResult, error) {
-	activity, err := a.ledger.Activity(ctx, in.Activity)
-	if err == nil && activity.State == admission.Draft {
-		err = consumer.ErrNotOpen
-	}
+func shown(activity admission.Activity, err error) (*activityResult, error) {
 	if err != nil {
 		return nil, adminProblem(err)
-	}
-	return a.move(admission.Open)(ctx, in)
-}
-
-// bring takes what the ledger now says to the gate, so that the answer is true when
-// it is given, and shows it. A gate that is being rebuilt takes it from the ledger.
-func (a *adminAPI) bring(ctx context.Context, id string) (*activityResult, error) {
-	activity, err := a.ledger.Activity(ctx, id)
-	if err != nil {
-		return nil, adminProblem(err)
-	}
-	if activity.Epoch > 0 {
-		var notReady *admission.NotReadyError
-		if err := a.gate.SetSale(ctx, activity); err != nil && !errors.As(err, &notReady) {
-			return nil, adminProblem(err)
-		}
 	}
 	return &activityResult{Status: http.StatusOK, Body: viewActivity(activity)}, nil
 }
@@ -271,8 +202,8 @@ func (a *adminAPI) register(api huma.API, guard huma.Middlewares) {
 	}
 	huma.Register(api, operation("put-activity", http.MethodPut, path, "Create or change an activity"), a.put)
 	huma.Register(api, operation("get-activity", http.MethodGet, path, "An activity with its stock"), a.get)
-	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), a.open)
-	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), a.move(admission.Paused))
-	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), a.resume)
-	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), a.move(admission.Closed))
+	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), by(a.operator.open))
+	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), by(a.operator.pause))
+	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), by(a.operator.resume))
+	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), by(a.operator.close))
 }

@@ -27,6 +27,10 @@ const (
 func (p *program) subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newServeCommand(p),
+		newMigrateCommand(p),
+		newActivityCommand(p),
+		newOrderCommand(p),
+		newLockCommand(p),
 		newAuditCommand(p),
 		newConfigCommand(p),
 		newVersionCommand(p),
