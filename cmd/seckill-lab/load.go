@@ -37,6 +37,7 @@ const (
 	maxHeadBytes    = 16 << 10
 	maxBodyBytes    = 256 << 10
 	maxKinds        = 64 // further kinds of answers are counted together
+	maxConnections  = 60_000
 )
 
 // loadRequest is one request, filled by the source of the load. The slices are reused: append to them from [:0].
@@ -100,8 +101,8 @@ func (c *loadConfig) withDefaults() (loadConfig, error) {
 	switch {
 	case d.Requests < 1:
 		return d, fmt.Errorf("load: requests is %d: ask for at least one", d.Requests)
-	case d.Connections < 1 || d.Connections > 60000:
-		return d, fmt.Errorf("load: connections is %d: choose 1 to 60000", d.Connections)
+	case d.Connections < 1 || d.Connections > maxConnections:
+		return d, fmt.Errorf("load: connections is %d: choose 1 to %d", d.Connections, maxConnections)
 	case d.Timeout < 0:
 		return d, fmt.Errorf("load: timeout is %v: choose a positive one", d.Timeout)
 	}

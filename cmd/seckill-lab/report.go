@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -106,7 +108,8 @@ func (r *saleReport) writeCourse(b *strings.Builder) {
 		fmt.Fprintf(w, "  %s\t"+format+"\n", append([]any{name}, args...)...)
 	}
 	row("sold", "%s of %s", count(r.audit.live), count(r.audit.total))
-	row("settled", "%s of %s admitted", count(r.settled.decided), count(r.tally.accepted.Load()))
+	admitted := r.tally.accepted.Load()
+	row("settled", "%s of %s admitted", count(min(r.settled.decided, admitted)), count(admitted))
 	if r.soldOut() {
 		row("sold out after", "%s", short(r.tally.lastAdmitted))
 	}
@@ -126,7 +129,7 @@ func (r *saleReport) writeCourse(b *strings.Builder) {
 		row("pace", "%s", words)
 	}
 	if r.load.Unknown > 0 {
-		row("unknown outcomes", "%v, such as: %s", r.load.Reasons, r.load.Example)
+		row("unknown because", "%s; such as: %s", reasons(r.load.Reasons), r.load.Example)
 	}
 	_ = w.Flush() // to memory
 }
@@ -145,6 +148,15 @@ func (r *saleReport) writeAudit(b *strings.Builder) {
 	if a.more > 0 {
 		fmt.Fprintf(b, "         and %d more\n", a.more)
 	}
+}
+
+// reasons lists why outcomes are unknown, by name.
+func reasons(of map[string]int64) string {
+	var words []string
+	for _, reason := range slices.Sorted(maps.Keys(of)) {
+		words = append(words, fmt.Sprintf("%s %s", reason, count(of[reason])))
+	}
+	return strings.Join(words, ", ")
 }
 
 func count(n int64) string { return humanize.Comma(n) }

@@ -74,6 +74,10 @@ func (o *runOptions) check() error {
 	case o.units < 1 || o.units > int64(o.buyers):
 		return fmt.Errorf("run: --units is %d and --buyers %d: at least one unit, and no more than buyers, "+
 			"or it cannot sell out", o.units, o.buyers)
+	case o.requests < o.buyers:
+		return fmt.Errorf("run: --requests is %d and --buyers %d: at least one request each", o.requests, o.buyers)
+	case o.connections < 1 || o.connections > maxConnections:
+		return fmt.Errorf("run: --connections is %d: choose 1 to %d", o.connections, maxConnections)
 	case o.program != "":
 		return nil
 	}
@@ -158,16 +162,7 @@ func sendCrowd(ctx context.Context, words io.Writer, serving *service, c *crowd,
 	defer stopWatching()
 	loadOver, watched := make(chan struct{}), make(chan error, 1)
 	start := time.Now()
-	go func() {
-		watched <- settled.watch(watching, db, saleActivity, start, func(decided int64) bool {
-			select {
-			case <-loadOver:
-				return decided >= t.accepted.Load()
-			default:
-				return false
-			}
-		})
-	}()
+	go func() { watched <- settled.watch(watching, db, start, loadOver, t.admitted) }()
 	stopBar := showProgress(words, t, int64(len(c.order)))
 	result, err := load(ctx, loadConfig{
 		Target: "http://" + serving.public, Requests: int64(len(c.order)), Connections: o.connections,
@@ -185,7 +180,7 @@ func sendCrowd(ctx context.Context, words io.Writer, serving *service, c *crowd,
 	}
 	late := time.AfterFunc(settleWait, stopWatching)
 	defer late.Stop()
-	err = <-watched
+	err = <-watched // the tally is ours again
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = nil // too slow: the audit and the report say so
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,28 +23,33 @@ var (
 	deadStatuses = []string{"cancelled", "expired", "rejected"}
 )
 
-// settlement watches the ledger during the load and after it, from a connection of its own.
+// settlement is how far the ledger has come.
 type settlement struct {
 	decided int64         // orders with a final or live row
 	last    time.Duration // when their number last grew, from the start of the load, to within settlePoll
 }
 
-// watch polls until enough says so, or ctx ends.
-func (s *settlement) watch(ctx context.Context, db *pgx.Conn, activity string, start time.Time, enough func(decided int64) bool) error {
+// watch polls the ledger until everything in told is decided after loadOver is closed, or ctx ends. told belongs
+// to somebody else until then.
+func (s *settlement) watch(ctx context.Context, db *pgx.Conn, start time.Time, loadOver <-chan struct{}, told map[string]uint32) error {
 	ticker := time.NewTicker(settlePoll)
 	defer ticker.Stop()
 	for {
 		var decided int64
 		err := db.QueryRow(ctx, `select count(*) from seckill.orders where activity_id = $1 and status <> 'held'`,
-			activity).Scan(&decided)
+			saleActivity).Scan(&decided)
 		if err != nil {
-			return fmt.Errorf("count the settled orders of %s: %w", activity, err)
+			return fmt.Errorf("count the settled orders: %w", err)
 		}
 		if decided != s.decided {
 			s.decided, s.last = decided, time.Since(start)
 		}
-		if enough(decided) {
-			return nil
+		select {
+		case <-loadOver:
+			if all, err := allDecided(ctx, db, decided, told); all || err != nil {
+				return err
+			}
+		default:
 		}
 		select {
 		case <-ctx.Done():
@@ -51,6 +57,20 @@ func (s *settlement) watch(ctx context.Context, db *pgx.Conn, activity string, s
 		case <-ticker.C:
 		}
 	}
+}
+
+// allDecided looks at the orders themselves: if outcomes are unknown, their rows are in the count as well.
+func allDecided(ctx context.Context, db *pgx.Conn, decided int64, told map[string]uint32) (bool, error) {
+	if decided < int64(len(told)) {
+		return false, nil
+	}
+	var found int
+	err := db.QueryRow(ctx, `select count(*) from seckill.orders where id = any($1::uuid[]) and status <> 'held'`,
+		slices.Collect(maps.Keys(told))).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for the admitted orders: %w", err)
+	}
+	return found == len(told), nil
 }
 
 // stores says where the books are kept.

@@ -45,12 +45,13 @@ func startService(ctx context.Context, program string, env []string, logPath str
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
-	defer stdout.Close()
 	cmd := exec.Command(program, "serve")
 	cmd.Env = append(withoutOurs(os.Environ()), env...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = stdout, log, serviceAttributes()
 	s := &service{logPath: logPath, gone: make(chan struct{})}
-	if err := s.start(cmd); err != nil {
+	err = s.start(cmd)
+	_ = stdout.Close() // the child's is the only one now, and ends with it
+	if err != nil {
 		_ = words.Close()
 		return nil, fmt.Errorf("serve: start %s: %w; \"make build\" makes it", program, err)
 	}
@@ -109,11 +110,8 @@ func (s *service) awaitReady(ctx context.Context, words *os.File) error {
 		if ok {
 			return nil
 		}
-		select { // it ended, or said something else
-		case <-s.gone:
+		if why = "it said something else"; s.endsWithin(time.Second) {
 			why = "it ended with " + s.ended
-		case <-time.After(time.Second):
-			why = "it said something else"
 		}
 	case <-ctx.Done():
 		return fmt.Errorf("serve: wait until it is ready: %w", context.Cause(ctx))
@@ -123,14 +121,21 @@ func (s *service) awaitReady(ctx context.Context, words *os.File) error {
 	return fmt.Errorf("serve: wait for its ready line: %s; its log ends with\n%s", why, s.logTail())
 }
 
+func (s *service) endsWithin(patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.gone:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 // stop drains the service and kills it if it takes too long.
 func (s *service) stop() error {
 	_ = s.process.Signal(syscall.SIGTERM)
-	patience := time.NewTimer(serviceStop)
-	defer patience.Stop()
-	select {
-	case <-s.gone:
-	case <-patience.C:
+	if !s.endsWithin(serviceStop) {
 		_ = s.process.Kill()
 		<-s.gone
 		return fmt.Errorf("serve: it did not end within %v of SIGTERM and was killed; its log ends with\n%s",
