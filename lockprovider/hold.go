@@ -55,7 +55,7 @@ func (c *core) adopt(a *attempt, g grant) (*hold, error) {
 	}
 	h.limit.of = h
 	c.mu.Lock()
-	if c.isClosing || (h.sess != nil && h.sess.lost != 0) {
+	if c.isClosing || (h.sess != nil && h.sess.lost != 0 && !c.off.lateGrant) {
 		c.mu.Unlock()
 		a.unsure = true
 		if c.isClosing {

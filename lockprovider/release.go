@@ -89,13 +89,14 @@ func (h *hold) giveBack(from context.Context) error {
 	defer c.metrics.releasePending.Dec()
 	var result error
 	calls := 0
+	var last error
 	c.persistUnder(h.sess, h.granted, func(ctx context.Context) error {
-		if from.Err() != nil {
-			return from.Err()
+		if last = from.Err(); last != nil {
+			return last
 		}
 		calls++
 		mine, err := c.backend.release(ctx, h)
-		if err != nil {
+		if last = err; err != nil {
 			c.metrics.releaseFail.Inc()
 			return err
 		}
@@ -106,6 +107,9 @@ func (h *hold) giveBack(from context.Context) error {
 		}
 		return nil
 	})
+	if last != nil && c.off.releaseRetry {
+		return ErrReleasePending
+	}
 	return result
 }
 

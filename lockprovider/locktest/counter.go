@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -19,6 +20,7 @@ import (
 type counter struct {
 	n        atomic.Int64
 	renewals atomic.Int64
+	reg      *prometheus.Registry
 }
 
 func newCounter() *counter { return &counter{} }
@@ -29,6 +31,9 @@ func (c *counter) total() int64 { return c.n.Load() }
 func (c *counter) provider(e *Env) *lockprovider.Provider {
 	e.Helper()
 	cfg := e.config()
+	if c.reg != nil {
+		cfg.Registerer = c.reg
+	}
 	if e.h.Adjust != nil {
 		e.h.Adjust(&cfg)
 	}

@@ -3,10 +3,12 @@ package locktest
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"seckill/lockprovider"
@@ -104,19 +106,23 @@ func releaseAtAnyMoment(e *Env) {
 	}
 	p, q := e.Open(), e.Open()
 	slow := 0
-	for range rounds {
-		a := e.Acquire(p, "n")
-		got := e.later(q, "n")
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+	for i := range rounds {
+		name := "n"
+		if i%2 == 0 {
+			name += strconv.Itoa(i) // nobody has listened to it before
+		}
+		a := e.Acquire(p, name)
+		got := e.later(q, name)
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		e.Release(a)
 		began := time.Now()
 		e.Release(e.granted(got, 10*time.Second))
 		if time.Since(began) > 500*time.Millisecond {
 			slow++
 		}
-	}
-	if slow > rounds/50 {
-		e.Fatalf("%d of %d waiters slept through a release", slow, rounds)
+		if slow > rounds/50 {
+			e.Fatalf("%d of %d waiters slept through a release", slow, i+1)
+		}
 	}
 }
 
@@ -141,6 +147,7 @@ func subscriptionsCut(e *Env) {
 func manyWaiters(e *Env) {
 	const providers, each = 4, 50
 	asked := newCounter()
+	asked.reg = prometheus.NewRegistry()
 	ps := make([]*lockprovider.Provider, providers)
 	for i := range ps {
 		ps[i] = asked.provider(e)
@@ -165,12 +172,15 @@ func manyWaiters(e *Env) {
 	e.waiters(holder, "n", want)
 	e.settle(asked)
 	const rounds = 20
-	before := asked.total()
+	looks := func() int64 { // what waiters ask because of time, not because of a release
+		return asked.total() - int64(series(e, asked.reg, "seckill_lock_wakeup_total timer")) - asked.renewals.Load()
+	}
+	before := looks()
 	for range rounds {
 		e.Release(a)
 		a = e.granted(granted, 10*time.Second)
 	}
-	per := float64(asked.total()-before) / rounds
+	per := float64(looks()-before) / rounds
 	e.Logf("%.1f store requests per release with %d waiters in %d processes", per, providers*each, providers)
 	if per > 4+providers {
 		e.Fatalf("%.1f store requests per release", per)
@@ -254,6 +264,8 @@ func messageLost(e *Env) {
 	}
 	e.Must(e.raw.Delete("n"))
 	e.Ends(11*time.Second, a)
-	x.HealLossy()
+	if e.Backend == "etcd" {
+		x.HealLossy()
+	}
 	e.Release(e.granted(got, limit))
 }

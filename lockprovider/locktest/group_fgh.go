@@ -110,6 +110,7 @@ var groupG = []Case{
 	{ID: "G1", Name: "tokens_rise", Run: tokensRise},
 	{ID: "G3", Name: "token_is_constant_while_held", Run: tokenConstant},
 	{ID: "G5", Name: "stale_holder_is_fenced_in_postgres", Run: fencedInPostgres},
+	{ID: "G5b", Name: "fence_is_claimed_before_reading", Run: claimBeforeReading},
 	{ID: "G6", Name: "failed_try_has_no_token", Run: failedTry},
 }
 

@@ -36,6 +36,9 @@ type Harness struct {
 	PostgresURL string
 	// Adjust is called on every configuration before a provider is made; nil changes nothing.
 	Adjust func(*lockprovider.Config)
+	// ClaimLate makes the fenced writes claim with the write and not first, as no user
+	// of the package should; the run of the safeguards sets it.
+	ClaimLate bool
 	// Long asks for the long form of the cases that have one.
 	Long bool
 }

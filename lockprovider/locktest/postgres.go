@@ -18,13 +18,14 @@ import (
 type fenced struct {
 	pool  *pgxpool.Pool
 	table string
+	late  bool // claim after reading
 }
 
 func newFenced(e *Env) *fenced {
 	e.Helper()
 	pool, err := pgxpool.New(context.Background(), e.h.PostgresURL)
 	e.Must(err)
-	f := &fenced{pool: pool, table: pgx.Identifier{e.Namespace}.Sanitize()}
+	f := &fenced{pool: pool, table: pgx.Identifier{e.Namespace}.Sanitize(), late: e.h.ClaimLate}
 	e.Cleanup(func() {
 		_, _ = pool.Exec(context.Background(), "DROP TABLE IF EXISTS "+f.table)
 		pool.Close()
@@ -42,14 +43,21 @@ var errFenced = errors.New("a newer holder has been here")
 // claim comes first: it keeps older holders out before anything is read.
 func (f *fenced) add(ctx context.Context, token uint64, number int64, between func()) error {
 	return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-		if err := f.claim(ctx, tx, token); err != nil {
-			return err
+		if !f.late {
+			if err := f.claim(ctx, tx, token); err != nil {
+				return err
+			}
 		}
 		var list []int64
 		if err := tx.QueryRow(ctx, "SELECT list FROM "+f.table+" WHERE id = 1").Scan(&list); err != nil {
 			return err
 		}
 		between()
+		if f.late {
+			if err := f.claim(ctx, tx, token); err != nil {
+				return err
+			}
+		}
 		tag, err := tx.Exec(ctx, "UPDATE "+f.table+" SET list = $1 WHERE id = 1 AND fence = $2", append(list, number), int64(token))
 		if err == nil && tag.RowsAffected() == 0 {
 			return errFenced
@@ -109,4 +117,33 @@ func fencedInPostgres(e *Env) {
 	if err := a.Release(ctx); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("release of the evicted lease: %v", err)
 	}
+}
+
+// claimBeforeReading: the older holder's write is already under way when the newer one
+// reads. Whatever of the two is acknowledged must be there in the end.
+func claimBeforeReading(e *Env) {
+	f := newFenced(e)
+	ctx := e.Ctx(30 * time.Second)
+	p := e.Open()
+	a := e.Acquire(p, "n")
+	e.Must(f.add(ctx, a.Token(), 1, func() {}))
+	e.Must(p.ForceRelease(ctx, "n", a.Token()))
+	b := e.Acquire(p, "n")
+	old := make(chan error, 1)
+	acked := []int64{1, 3}
+	e.Must(f.add(ctx, b.Token(), 3, func() {
+		go func() { old <- f.add(ctx, a.Token(), 2, func() {}) }()
+		select {
+		case err := <-old: // not kept out: let it be written before the newer one writes
+			old <- err
+		case <-time.After(300 * time.Millisecond): // waits for the row
+		}
+	}))
+	if err := <-old; err == nil {
+		acked = append(acked, 2)
+	}
+	list, err := f.list(ctx)
+	e.Must(err)
+	e.Must(missing(acked, list))
+	e.Release(b)
 }

@@ -33,6 +33,7 @@ type rule struct {
 type link struct {
 	client, server net.Conn
 	strand         bool // its requests are kept, whatever the rules say
+	late           bool // was stranded and then delivered
 	asked          bool // a request has passed since SwallowAnswer
 	once           sync.Once
 }
@@ -114,7 +115,7 @@ func (p *Proxy) BreakClients() {
 func (p *Proxy) Deliver() {
 	p.change(func() {
 		for l := range p.links {
-			l.strand = false
+			l.late, l.strand = l.late || l.strand, false
 		}
 	})
 }

@@ -40,8 +40,39 @@ func (p *Proxy) pump(l *link, up bool) {
 			break
 		}
 	}
+	if up && p.delivered(l) {
+		p.linger(l)
+	}
 	p.end(l, up)
 	for range chunks { // let the reader end
+	}
+}
+
+// lateEnd is how long the server keeps a connection whose stranded requests were
+// delivered: long enough to carry them out.
+const lateEnd = 500 * time.Millisecond
+
+func (p *Proxy) delivered(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.late
+}
+
+func (p *Proxy) linger(l *link) {
+	t := time.NewTimer(lateEnd)
+	defer t.Stop()
+	for {
+		p.mu.Lock()
+		changed, closed := p.changed, p.closed
+		p.mu.Unlock()
+		if closed {
+			return
+		}
+		select {
+		case <-t.C:
+			return
+		case <-changed:
+		}
 	}
 }
 
@@ -59,7 +90,7 @@ func (p *Proxy) end(l *link, up bool) {
 func (p *Proxy) stranded(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return l.strand && !p.closed
+	return (l.strand || l.late) && !p.closed
 }
 
 // lost decides about SwallowAnswer.

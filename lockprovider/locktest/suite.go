@@ -3,6 +3,7 @@ package locktest
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 )
 
@@ -17,21 +18,21 @@ type Case struct {
 
 // Cases lists the suite.
 func Cases() []Case {
-	return slices.Concat(groupA, groupB, groupC, groupD, groupE, groupF, groupG, groupH, groupI, groupJ, groupK, groupL)
+	return slices.Concat(groupA, groupB, groupC, groupChild, groupD, groupE, groupF, groupG, groupH, groupI, groupJ, groupK, groupL)
 }
 
 // Run runs every case that applies to the harness's backend, those on the shared
 // server in parallel, and prints how many there were.
 func Run(t *testing.T, h Harness) {
-	all, own := 0, 0
+	var all, own atomic.Int32
 	t.Run("shared", func(t *testing.T) {
 		for _, c := range Cases() {
 			if c.Own || (c.Only != "" && c.Only != h.Backend) {
 				continue
 			}
-			all++
 			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
 				t.Parallel()
+				all.Add(1)
 				c.Run(newEnv(t, h, false))
 			})
 		}
@@ -41,16 +42,19 @@ func Run(t *testing.T, h Harness) {
 			if !c.Own || (c.Only != "" && c.Only != h.Backend) {
 				continue
 			}
-			own++
-			t.Run(c.ID+"_"+c.Name, func(t *testing.T) { c.Run(newEnv(t, h, true)) })
+			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
+				all.Add(1)
+				own.Add(1)
+				c.Run(newEnv(t, h, true))
+			})
 		}
 	})
-	fmt.Printf("locktest: %s: %d cases run, %d of them on a server of their own\n", h.Backend, all+own, own)
+	fmt.Printf("locktest: %s: %d cases run, %d of them on a server of their own\n", h.Backend, all.Load(), own.Load())
 }
 
 // RunOne runs one case against a T that need not be a test; the safeguards' run uses it.
 func RunOne(t T, h Harness, id string) {
-	for _, c := range Cases() {
+	for _, c := range slices.Concat(Cases(), fieldCases) {
 		if c.ID == id {
 			c.Run(newEnv(t, h, c.Own))
 			return

@@ -1,3 +1,0 @@
-package locktest
-
-var groupL []Case
