@@ -10,19 +10,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 )
-
-// The sender must not be the bottleneck of what it measures: against a handler that does nothing it has to reach
-// this part of the rate of wrk, on the same cores in the same minutes.
-const leastOfWrk = 0.9
 
 const (
 	noopBuyer = "buyer-0000001"
@@ -100,43 +92,6 @@ func serveNoop(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return nil
 }
 
-func compareNoop(ctx context.Context, out io.Writer, o noopOptions) error {
-	if o.rounds < 1 || o.each < time.Second {
-		return fmt.Errorf("noop: --rounds %d --each %v: at least 1 and 1s", o.rounds, o.each)
-	}
-	wrk, err := exec.LookPath("wrk")
-	if err != nil {
-		return fmt.Errorf("noop: find wrk: %w; install it (Debian: apt-get install wrk)", err)
-	}
-	target, stop, err := startNoop(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	fmt.Fprintf(out, "POST, %d connections, %v each, in turns\n%8s %12s %12s %8s\n",
-		o.connections, o.each, "round", "wrk/s", "engine/s", "ratio")
-	var theirs, ours []float64
-	for round := 1; round <= o.rounds; round++ {
-		their, err := runWrk(ctx, wrk, target, o)
-		if err != nil {
-			return err
-		}
-		our, err := runNoopLoad(ctx, target, o)
-		if err != nil {
-			return err
-		}
-		theirs, ours = append(theirs, their), append(ours, our)
-		fmt.Fprintf(out, "%8d %12.0f %12.0f %8.2f\n", round, their, our, our/their)
-	}
-	their, our := median(theirs), median(ours)
-	fmt.Fprintf(out, "%8s %12.0f %12.0f %8.2f\n", "median", their, our, our/their)
-	if our < leastOfWrk*their {
-		return fmt.Errorf("noop: the engine reached %.2f of wrk, less than %.1f: repeat on a quiet machine; "+
-			"figures measured meanwhile are void", our/their, leastOfWrk)
-	}
-	return nil
-}
-
 // startNoop starts the handler in a child process, so that it gets no more and no less of the machine than a
 // service would.
 func startNoop(ctx context.Context) (target string, stop func(), err error) {
@@ -169,55 +124,9 @@ func startNoop(ctx context.Context) (target string, stop func(), err error) {
 	return "http://" + strings.TrimSpace(address), stop, nil
 }
 
-var wrkRate = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
-
-func runWrk(ctx context.Context, wrk, target string, o noopOptions) (float64, error) {
-	dir, err := os.MkdirTemp("", "seckill-lab-noop-")
-	if err != nil {
-		return 0, fmt.Errorf("noop: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	script := filepath.Join(dir, "post.lua")
-	lua := fmt.Sprintf("wrk.method = \"POST\"\nwrk.body = '%s'\n"+
-		"wrk.headers[\"Content-Type\"] = \"application/json\"\nwrk.headers[\"X-User-ID\"] = \"%s\"\n", noopBody, noopBuyer)
-	if err := os.WriteFile(script, []byte(lua), 0o600); err != nil {
-		return 0, fmt.Errorf("noop: %w", err)
-	}
-	said, err := exec.CommandContext(ctx, wrk, "-t2", "-c", strconv.Itoa(o.connections),
-		"-d", strconv.Itoa(int(o.each.Seconds()))+"s", "-s", script, target+noopPath).CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("noop: run wrk: %w: %s", err, said)
-	}
-	found := wrkRate.FindSubmatch(said)
-	if found == nil {
-		return 0, fmt.Errorf("noop: find the rate in what wrk said: %s", said)
-	}
-	return strconv.ParseFloat(string(found[1]), 64)
-}
-
-// runNoopLoad sends as fast as the connections allow, for as long as wrk did.
-func runNoopLoad(ctx context.Context, target string, o noopOptions) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.each)
-	defer cancel()
-	result, err := load(ctx, loadConfig{Target: target, Requests: 1 << 40, Connections: o.connections},
-		noopRequest)
-	if err != nil {
-		return 0, err
-	}
-	if result.Unknown > 0 {
-		return 0, fmt.Errorf("noop: %d requests were not answered: %s", result.Unknown, result.Example)
-	}
-	return result.Rate(), nil
-}
-
 // noopRequest is what wrk is told to send, too.
 func noopRequest(_ int64, r *loadRequest) {
 	r.Path = append(r.Path[:0], noopPath...)
 	r.Buyer = append(r.Buyer[:0], noopBuyer...)
 	r.Body = append(r.Body[:0], noopBody...)
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }
