@@ -18,6 +18,7 @@ const auditPage = 1000
 type GateMark struct {
 	Epoch   int64  // 0: there is no gate
 	State   string // open or closed (being rebuilt)
+	Sale    State  // state of the sale, as an operator's last change reached the gate
 	Version string // rises when units come back
 	Stock   map[string]int64
 	Pending int64 // length of the pending list
@@ -44,7 +45,7 @@ func (g *Gate) Mark(ctx context.Context, activity string) (GateMark, error) {
 	var stock *redis.MapStringStringCmd
 	var pending, orders *redis.IntCmd
 	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		fields = p.HMGet(ctx, g.key(activity, "gate"), "epoch", "state", "version")
+		fields = p.HMGet(ctx, g.key(activity, "gate"), "epoch", "state", "version", "sale")
 		stock = p.HGetAll(ctx, g.key(activity, "stock"))
 		pending = p.ZCard(ctx, g.key(activity, "pending"))
 		orders = p.HLen(ctx, g.key(activity, "orders"))
@@ -54,7 +55,7 @@ func (g *Gate) Mark(ctx context.Context, activity string) (GateMark, error) {
 		return GateMark{}, fmt.Errorf("read the mark of the gate of activity %s: %w", activity, err)
 	}
 	f := fields.Val()
-	m := GateMark{State: text(f[1]), Version: text(f[2]), Pending: pending.Val(), Orders: orders.Val(), Stock: map[string]int64{}}
+	m := GateMark{State: text(f[1]), Version: text(f[2]), Sale: State(text(f[3])), Pending: pending.Val(), Orders: orders.Val(), Stock: map[string]int64{}}
 	m.Epoch, _ = strconv.ParseInt(text(f[0]), 10, 64)
 	for sku, units := range stock.Val() {
 		n, err := strconv.ParseInt(units, 10, 64)

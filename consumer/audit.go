@@ -164,7 +164,7 @@ type auditedActivity struct {
 	skus  map[string]*AuditedSKU
 	order []string // of the SKUs
 	mark  admission.GateMark
-	held  map[string]bool // held orders that are pending at the gate
+	held  map[string]bool // held orders that are pending at the gate; they stay so until an operator decides
 }
 
 // findings is a bounded list of violations.

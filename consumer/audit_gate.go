@@ -36,13 +36,8 @@ func (r *auditing) readMarks(ctx context.Context) error {
 // compareMarks ends an audit: it looks whether anything has moved.
 func (r *auditing) compareMarks(ctx context.Context) error {
 	for _, a := range r.activities {
-		mark, err := r.Gate.Mark(ctx, a.id)
-		if err != nil {
+		if err := r.compareMark(ctx, a, int64(len(a.held))); err != nil {
 			return err
-		}
-		// Held orders stay pending until an operator decides.
-		if !mark.Equal(a.mark) || mark.Pending > int64(len(a.held)) {
-			r.moving = true
 		}
 	}
 	last, err := r.lastSeq(ctx)
@@ -51,6 +46,14 @@ func (r *auditing) compareMarks(ctx context.Context) error {
 	}
 	r.moving = r.moving || last != r.report.Log.LastSeq
 	return nil
+}
+
+func (r *auditing) compareMark(ctx context.Context, a *auditedActivity, held int64) error {
+	mark, err := r.Gate.Mark(ctx, a.id)
+	if err == nil && (!mark.Equal(a.mark) || mark.Pending > held) {
+		r.moving = true
+	}
+	return err
 }
 
 // compareGates compares every gate with the ledger, in both directions.

@@ -163,10 +163,6 @@ func ReadDeadLetters(js jetstream.JetStream, namespace string) *DeadLetters {
 // Count counts the messages of the dead-letter stream, of one activity or (empty)
 // of all. Without a stream there are none.
 func (d *DeadLetters) Count(ctx context.Context, activity string) (uint64, error) {
-	filter := d.namespace + ".dead.>"
-	if activity != "" {
-		filter = d.namespace + ".dead." + activity
-	}
 	stream, err := d.js.Stream(ctx, d.StreamName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, nil
@@ -174,7 +170,10 @@ func (d *DeadLetters) Count(ctx context.Context, activity string) (uint64, error
 	if err != nil {
 		return 0, fmt.Errorf("look stream %s up: %w", d.StreamName(), err)
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if activity == "" {
+		return stream.CachedInfo().State.Msgs, nil
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(d.namespace+".dead."+activity))
 	if err != nil {
 		return 0, fmt.Errorf("count the messages of stream %s: %w", d.StreamName(), err)
 	}

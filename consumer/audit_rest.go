@@ -30,15 +30,9 @@ func (a *Audit) awaitRest(ctx context.Context, deadline time.Time) error {
 }
 
 func (a *Audit) looksAtRest(ctx context.Context) (bool, error) {
-	held := map[string]int64{}
-	rows, err := a.Ledger.pool.Query(ctx, sqlAuditHeld, a.Activity)
+	held, err := a.Ledger.Held(ctx, a.Activity)
 	if err != nil {
-		return false, fmt.Errorf("count the held orders: %w", err)
-	}
-	var id string
-	var n int64
-	if _, err := pgx.ForEachRow(rows, []any{&id, &n}, func() error { held[id] = n; return nil }); err != nil {
-		return false, fmt.Errorf("count the held orders: %w", err)
+		return false, err
 	}
 	ids := []string{a.Activity}
 	if a.Activity == "" {
@@ -55,15 +49,23 @@ func (a *Audit) looksAtRest(ctx context.Context) (bool, error) {
 	return a.logSettled(ctx)
 }
 
-// logSettled asks whether the log has a message after the settled positions.
+// logSettled asks whether the log has no message after the settled positions.
 func (a *Audit) logSettled(ctx context.Context) (bool, error) {
+	oldest, err := a.OldestUnsettled(ctx)
+	return oldest.IsZero() && err == nil, err
+}
+
+// OldestUnsettled is when the oldest message after the settled positions came into
+// the log; zero: there is none.
+func (a *Audit) OldestUnsettled(ctx context.Context) (time.Time, error) {
+	var oldest time.Time
 	stream, err := a.stream(ctx)
 	if err != nil {
-		return false, err
+		return oldest, err
 	}
 	settled, err := a.positions(ctx, a.Ledger.pool, stream.CachedInfo())
 	if err != nil {
-		return false, err
+		return oldest, err
 	}
 	for partition := range a.Log.Partitions() {
 		filter := a.Log.Filter(partition)
@@ -73,13 +75,21 @@ func (a *Audit) logSettled(ctx context.Context) (bool, error) {
 			}
 			filter = a.Log.Subject(a.Activity)
 		}
-		_, err := stream.GetMsg(ctx, settled[partition]+1, jetstream.WithGetMsgSubject(filter))
+		if settled[partition] >= stream.CachedInfo().State.LastSeq {
+			continue
+		}
+		msg, err := stream.GetMsg(ctx, settled[partition]+1, jetstream.WithGetMsgSubject(filter))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
 		}
-		return false, err
+		if err != nil {
+			return oldest, fmt.Errorf("read the first unsettled message of partition %d: %w", partition, err)
+		}
+		if oldest.IsZero() || msg.Time.Before(oldest) {
+			oldest = msg.Time
+		}
 	}
-	return true, nil
+	return oldest, nil
 }
 
 func (a *Audit) stream(ctx context.Context) (jetstream.Stream, error) {

@@ -126,7 +126,9 @@ var damages = []damage{
 	}, func(sold []string) []string { return []string{"status s1 " + sold[1]} }},
 	{"buyer with two units", func(s *sale, _ string, sold []string) {
 		s.exec(`update orders set user_id = (select user_id from orders where id = $1) where id = $2`, sold[1], sold[2])
-	}, func(sold []string) []string { return []string{"limit s1 " + sold[2], "status s1 " + sold[2]} }},
+	}, func(sold []string) []string {
+		return []string{"limit s1 " + max(sold[1], sold[2]), "status s1 " + sold[2]}
+	}},
 	{"release forgotten", func(s *sale, a string, sold []string) { cancelRow(s, a, sold[1], "null") }, func(sold []string) []string {
 		return []string{"status s1 " + sold[1], "stranded s1"}
 	}},
@@ -197,6 +199,21 @@ func TestAuditNamesDamage(t *testing.T) {
 		want := d.want(sold[i])
 		if got := found(r); !slices.Equal(got, want) || r.OK != (len(want) == 0) || !r.AtRest {
 			t.Errorf("%s: found %q, want %q; %+v", d.name, got, want, r)
+		}
+	}
+	// The light audit sees the numbers, and only those.
+	for i, d := range damages {
+		var want []string
+		for _, v := range d.want(sold[i]) {
+			if _, rest, _ := strings.Cut(v, " "); rest == "s1" {
+				want = append(want, v)
+			}
+		}
+		a := &consumer.Audit{Ledger: s.ledger, Gate: s.gate, Log: s.log, Activity: fmt.Sprint("a", i)}
+		r, err := a.Light(t.Context())
+		must(t, err)
+		if got := found(r); !slices.Equal(got, want) {
+			t.Errorf("%s: the light audit found %q, want %q; %+v", d.name, got, want, r)
 		}
 	}
 	// Everything together, in one audit of all.
