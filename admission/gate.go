@@ -2,7 +2,7 @@ package admission
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,32 +12,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/reserve.lua
-var reserveSource string
-
-//go:embed lua/settle.lua
-var settleSource string
-
-//go:embed lua/set_sale.lua
-var setSaleSource string
-
-//go:embed lua/close.lua
-var closeSource string
-
-//go:embed lua/fill.lua
-var fillSource string
-
-//go:embed lua/open.lua
-var openSource string
+//go:embed lua/*.lua
+var scripts embed.FS
 
 var (
-	reserveScript = redis.NewScript(reserveSource)
-	settleScript  = redis.NewScript(settleSource)
-	setSaleScript = redis.NewScript(setSaleSource)
-	closeScript   = redis.NewScript(closeSource)
-	fillScript    = redis.NewScript(fillSource)
-	openScript    = redis.NewScript(openSource)
+	reserveScript = script("reserve")
+	settleScript  = script("settle")
+	setSaleScript = script("set_sale")
+	closeScript   = script("close")
+	fillScript    = script("fill")
+	openScript    = script("open")
+	viewScript    = script("view")
 )
+
+// script reads a file of lua/, with what all of them share before it; a missing
+// one is a mistake in this build.
+func script(name string) *redis.Script {
+	var text string
+	for _, file := range []string{"gate", name} {
+		part, err := scripts.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		text += string(part)
+	}
+	return redis.NewScript(text)
+}
 
 // gateTimeout bounds one script run, the client's retries included.
 const gateTimeout = time.Second

@@ -15,38 +15,39 @@ type GateView struct {
 	State   string // open or closed (being rebuilt)
 	Sale    State
 	Stock   map[string]int64
-	Pending int64  // orders the ledger has not decided
-	Server  string // identity of the Redis that it was filled on
+	Trusted bool      // it was filled on the Redis that has it now
+	Pending int64     // orders the ledger has not decided
+	Oldest  time.Time // when the oldest of them was reserved; zero: none
 }
 
-// Ready says whether the gate is open under the epoch.
-func (v GateView) Ready(epoch int64) bool { return v.State == "open" && v.Epoch == epoch && epoch > 0 }
+// Ready says whether the gate is open under the epoch, and to be believed.
+func (v GateView) Ready(epoch int64) bool {
+	return v.State == "open" && v.Epoch == epoch && epoch > 0 && v.Trusted
+}
 
 // View reads the gate of an activity at one moment.
 func (g *Gate) View(ctx context.Context, activity string) (GateView, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
-	defer cancel()
-	var fields *redis.SliceCmd
-	var stock *redis.MapStringStringCmd
-	var pending *redis.IntCmd
-	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		fields = p.HMGet(ctx, g.key(activity, "gate"), "epoch", "state", "sale", "server")
-		stock = p.HGetAll(ctx, g.key(activity, "stock"))
-		pending = p.ZCard(ctx, g.key(activity, "pending"))
-		return nil
-	})
+	reply, err := g.run(ctx, viewScript, g.keys(activity, "gate", "stock", "pending"), nil)
 	if err != nil {
 		return GateView{}, fmt.Errorf("read the gate of activity %s: %w", activity, err)
 	}
-	f := fields.Val()
-	v := GateView{State: text(f[1]), Sale: State(text(f[2])), Server: text(f[3]), Pending: pending.Val(), Stock: map[string]int64{}}
-	v.Epoch, _ = strconv.ParseInt(text(f[0]), 10, 64)
-	for sku, units := range stock.Val() {
-		n, err := strconv.ParseInt(units, 10, 64)
-		if err != nil {
-			return GateView{}, fmt.Errorf("stock of %s/%s at the gate is %q: rebuild the gate", activity, sku, units)
+	v := GateView{Stock: map[string]int64{}}
+	var oldest int64
+	for i, number := range map[int]*int64{1: &v.Epoch, 5: &v.Pending, 6: &oldest} {
+		if *number, err = strconv.ParseInt(text(reply[i]), 10, 64); err != nil {
+			return GateView{}, fmt.Errorf("the gate of activity %s is damaged, rebuild it: %w", activity, err)
 		}
-		v.Stock[sku] = n
+	}
+	v.State, v.Sale, v.Trusted = text(reply[2]), State(text(reply[3])), text(reply[4]) == "1"
+	if oldest > 0 {
+		v.Oldest = time.UnixMilli(oldest).UTC()
+	}
+	for i := 7; i+1 < len(reply); i += 2 {
+		n, err := strconv.ParseInt(text(reply[i+1]), 10, 64)
+		if err != nil {
+			return GateView{}, fmt.Errorf("stock of %s/%s at the gate is %q, rebuild the gate: %w", activity, text(reply[i]), text(reply[i+1]), err)
+		}
+		v.Stock[text(reply[i])] = n
 	}
 	return v, nil
 }

@@ -10,6 +10,9 @@ import (
 // rebuildPoll is how often a rebuild looks whether the ledger has caught up.
 const rebuildPoll = 50 * time.Millisecond
 
+// rebuildGrace is how long a rebuild that was just begun is left alone.
+const rebuildGrace = PublishDeadline + time.Second
+
 // fillChunk is how many records one run of the fill script writes.
 const fillChunk = 500
 
@@ -142,4 +145,39 @@ func (r *Rebuild) settledTo(ctx context.Context, activity string, n int64, seq u
 		case <-tick.C:
 		}
 	}
+}
+
+// Needed says why the gate of an activity has to be rebuilt; empty: it need not be.
+// A gate that is closed because somebody works on it looks just like one whose
+// rebuilder died: the lease on the rebuild tells them apart.
+func (r *Rebuild) Needed(ctx context.Context, activity string) (string, error) {
+	a, err := r.Ledger.Activity(ctx, activity)
+	if err != nil {
+		return "", err
+	}
+	if a.State != Open && a.State != Paused {
+		return "", nil // sells nothing
+	}
+	view, err := r.Gate.View(ctx, activity)
+	if err != nil {
+		return "", err
+	}
+	// An epoch is the time of its minting: a rebuild that has just begun, by an
+	// operator who opens the activity, is left to finish.
+	if !view.Ready(a.LastEpoch) && time.Since(time.UnixMilli(a.LastEpoch)) < rebuildGrace {
+		return "", nil
+	}
+	switch {
+	case a.Suspect != "":
+		return a.Suspect, nil
+	case view.Epoch == 0:
+		return "there is no gate", nil
+	case view.State != "open":
+		return "the gate is closed and nobody works on it", nil
+	case view.Epoch != a.Epoch:
+		return fmt.Sprintf("the gate is of epoch %d, the ledger of %d", view.Epoch, a.Epoch), nil
+	case !view.Trusted:
+		return "Redis was restarted, failed over or restored", nil
+	}
+	return "", nil
 }

@@ -55,24 +55,47 @@ func OpenLog(ctx context.Context, nc *nats.Conn, c LogConfig) (*Log, error) {
 		return nil, fmt.Errorf("open the order log: %w", err)
 	}
 	l := &Log{js: js, config: c}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name:        l.StreamName(),
-		Description: "every accepted order, in batches as the gate admitted them",
-		Subjects:    []string{c.Namespace + ".orders.>"},
-		Retention:   jetstream.LimitsPolicy,
-		Storage:     jetstream.FileStorage,
-		Discard:     jetstream.DiscardNew,
-		Replicas:    c.Replicas,
-		MaxBytes:    c.MaxBytes,
-		MaxAge:      c.MaxAge,
-		Duplicates:  duplicateWindow,
-		AllowDirect: true,
-	})
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return nil, fmt.Errorf("create stream %s: %w", l.StreamName(), err)
+	if _, err := l.Stream(ctx); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
+
+// Stream finds the log's stream and creates it if there is none: a log that was
+// lost begins anew, and the sweep brings what the gates still have.
+func (l *Log) Stream(ctx context.Context) (jetstream.Stream, error) {
+	stream, err := l.js.Stream(ctx, l.StreamName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = l.create(ctx)
+	}
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody else was first
+		stream, err = l.js.Stream(ctx, l.StreamName())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find or create stream %s: %w", l.StreamName(), err)
+	}
+	return stream, nil
+}
+
+func (l *Log) create(ctx context.Context) (jetstream.Stream, error) {
+	return l.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:        l.StreamName(),
+		Description: "every accepted order, in batches as the gate admitted them",
+		Subjects:    []string{l.config.Namespace + ".orders.>"},
+		Retention:   jetstream.LimitsPolicy,
+		Storage:     jetstream.FileStorage,
+		Discard:     jetstream.DiscardNew,
+		Replicas:    l.config.Replicas,
+		MaxBytes:    l.config.MaxBytes,
+		MaxAge:      l.config.MaxAge,
+		Duplicates:  duplicateWindow,
+		AllowDirect: true,
+	})
+}
+
+// Reconnects counts how often the log's connection was lost and made again. A server
+// that was away may have lost the end of the log.
+func (l *Log) Reconnects() uint64 { return l.js.Conn().Stats().Reconnects }
 
 // StreamName is the name of the JetStream stream.
 func (l *Log) StreamName() string { return strings.ToUpper(l.config.Namespace) + "_ORDERS" }

@@ -86,11 +86,24 @@ func (s *Sweep) activity(ctx context.Context, id string) error {
 		return s.mark(ctx, id)
 	}
 	settled, err := s.Ledger.Settled(ctx, s.Log.Partition(id))
-	if err != nil || settled < m.lastSeq {
+	if err != nil {
 		return err
+	}
+	if settled < m.lastSeq {
+		return s.recheck(ctx, id, m)
 	}
 	delete(s.marks, id)
 	return s.push(ctx, id, m.before)
+}
+
+// recheck drops a mark that the log can no longer reach: it has lost its tail or was
+// made anew.
+func (s *Sweep) recheck(ctx context.Context, id string, m mark) error {
+	last, err := s.Log.LastSeq(ctx, id)
+	if err == nil && last < m.lastSeq {
+		delete(s.marks, id)
+	}
+	return err
 }
 
 // mark notes what is overdue now, if anything is.

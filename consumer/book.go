@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +26,8 @@ type book struct {
 	units      map[buyerKey]int64 // live units of a buyer
 	reserved   map[string]int64   // epoch of the reservation, by order id
 	taken      map[skuKey]int64   // units that this settlement takes
+	hold       string             // why the one order of the batch is to be held; empty: decide
+	liars      map[string]bool    // activities whose gate admitted what the ledger could not
 }
 
 type outcome struct {
@@ -43,7 +47,7 @@ type activityRow struct {
 func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) (*book, error) {
 	b := &book{
 		skus: map[skuKey]*skuRow{}, activities: map[string]activityRow{}, decided: map[string]outcome{},
-		units: map[buyerKey]int64{}, reserved: map[string]int64{}, taken: map[skuKey]int64{},
+		units: map[buyerKey]int64{}, reserved: map[string]int64{}, taken: map[skuKey]int64{}, liars: map[string]bool{},
 	}
 	var ids, activities, skus, users, names []string
 	for _, d := range deliveries {
@@ -66,11 +70,14 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { _ = results.Close() }()
 
-	var one int
-	if err := results.QueryRow().Scan(&one); errors.Is(err, pgx.ErrNoRows) {
+	var settled int64
+	if err := results.QueryRow().Scan(&settled); errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrFenced
 	} else if err != nil {
 		return nil, fmt.Errorf("check the term: %w", err)
+	}
+	if uint64(settled) < term.Reached {
+		return nil, ErrFellBack
 	}
 	if err := b.readSKUs(results); err != nil {
 		return nil, fmt.Errorf("lock the SKUs: %w", err)
@@ -153,6 +160,10 @@ func (b *book) decideAll(deliveries []Delivery) []Decision {
 			was, ok := b.decided[o.ID]
 			if decision.Already = ok; !ok {
 				was.status, was.reason = b.decide(d, o)
+				// A right gate of this epoch would not have admitted it.
+				if d.Epoch == decision.Epoch && was.status == admission.Rejected {
+					b.liars[d.Activity] = true
+				}
 				b.decided[o.ID] = was
 				b.reserved[o.ID] = d.Epoch
 			}
@@ -173,6 +184,9 @@ func (b *book) decide(d Delivery, o admission.Order) (admission.Status, string) 
 	sku := b.skus[skuKey{d.Activity, o.SKU}]
 	if !known || sku == nil {
 		return admission.Held, "unknown activity or SKU"
+	}
+	if b.hold != "" {
+		return admission.Held, b.hold
 	}
 	buyer := buyerKey{d.Activity, o.SKU, o.User}
 	if b.units[buyer]+o.Quantity > sku.limit {
@@ -201,6 +215,9 @@ func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64)
 	var batch pgx.Batch
 	batch.Queue(sqlStock, activities, skus, units)
 	batch.Queue(sqlPosition, term.Partition, int64(upTo))
+	if len(b.liars) > 0 {
+		batch.Queue(sqlSuspect, slices.Collect(maps.Keys(b.liars)))
+	}
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { _ = results.Close() }()
 	tag, err := results.Exec()

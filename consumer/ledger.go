@@ -38,10 +38,15 @@ var ErrFenced = errors.New("another settler has a newer term of the partition")
 // errRaced says that a row appeared between the read and the insert.
 var errRaced = errors.New("an order was decided by somebody else meanwhile")
 
+// ErrFellBack says that the ledger is behind what this settler knows it had
+// committed: an older copy of it was promoted.
+var ErrFellBack = errors.New("the ledger is behind what it had committed")
+
 // Term is the right to settle one partition, as the ledger gave it.
 type Term struct {
 	Partition int
 	Number    int64
+	Reached   uint64 // position that the holder knows to be committed
 }
 
 // Delivery is one message of the order log.
@@ -70,8 +75,20 @@ type Decision struct {
 func (l *Ledger) Settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64) ([]Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
+	return l.settleOr(ctx, term, deliveries, upTo, "")
+}
+
+// Hold decides one order that cannot be settled as it stands: it is held for an
+// operator, unless it has a row or is stale.
+func (l *Ledger) Hold(ctx context.Context, term Term, d Delivery, upTo uint64, why error) ([]Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return l.settleOr(ctx, term, []Delivery{d}, upTo, why.Error())
+}
+
+func (l *Ledger) settleOr(ctx context.Context, term Term, deliveries []Delivery, upTo uint64, hold string) ([]Decision, error) {
 	for attempt := 1; ; attempt++ {
-		decisions, err := l.settle(ctx, term, deliveries, upTo)
+		decisions, err := l.settle(ctx, term, deliveries, upTo, hold)
 		if errors.Is(err, errRaced) && attempt < 3 {
 			continue
 		}
@@ -82,7 +99,7 @@ func (l *Ledger) Settle(ctx context.Context, term Term, deliveries []Delivery, u
 	}
 }
 
-func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64) ([]Decision, error) {
+func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64, hold string) ([]Decision, error) {
 	tx, err := l.pool.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -93,6 +110,7 @@ func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, u
 	if err != nil {
 		return nil, err
 	}
+	b.hold = hold
 	decisions := b.decideAll(deliveries)
 	if err := insertDecisions(ctx, tx, term, b, decisions); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func readActivity(ctx context.Context, q querier, id string) (admission.Activity
 	var sku pgtype.Text
 	var total, stock, limit, price pgtype.Int8
 	fields := []any{
-		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision,
+		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision, &a.Suspect,
 		&sku, &total, &stock, &limit, &price,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
@@ -262,7 +262,7 @@ func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Sn
 		if a.LastEpoch != n {
 			return admission.ErrSuperseded
 		}
-		if _, err := tx.Exec(ctx, `update activities set epoch = $2 where id = $1`, id, n); err != nil {
+		if _, err := tx.Exec(ctx, `update activities set epoch = $2, suspect = '' where id = $1`, id, n); err != nil {
 			return err
 		}
 		a.Epoch = n
@@ -278,4 +278,18 @@ func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Sn
 		return s, fmt.Errorf("take the snapshot of activity %s for epoch %d: %w", id, n, err)
 	}
 	return s, nil
+}
+
+// OnSale lists the activities that sell, or would if they were not paused.
+func (l *Ledger) OnSale(ctx context.Context) ([]string, error) {
+	return l.ids(ctx, "list the activities on sale", `select id from activities where state in ('open', 'paused') order by id`)
+}
+
+// Suspect notes why the gate of an activity cannot be right, until it is rebuilt.
+func (l *Ledger) Suspect(ctx context.Context, id, why string) error {
+	_, err := l.pool.Exec(ctx, `update activities set suspect = $2 where id = $1 and suspect = ''`, id, why)
+	if err != nil {
+		return fmt.Errorf("note that the gate of activity %s is suspect: %w", id, err)
+	}
+	return nil
 }

@@ -115,3 +115,14 @@ func (l *Ledger) Restart(ctx context.Context, term Term, log time.Time) error {
 	}
 	return nil
 }
+
+// Forget makes the ledger match no gate of the activities: a ledger that fell back
+// to an older state does not know what their gates have admitted since.
+func (l *Ledger) Forget(ctx context.Context, activities []string) error {
+	_, err := l.pool.Exec(ctx, `
+		update activities set epoch = 0, suspect = 'the ledger fell back to an older state' where id = any($1::text[])`, activities)
+	if err != nil {
+		return fmt.Errorf("make the ledger forget the gates of %d activities: %w", len(activities), err)
+	}
+	return nil
+}

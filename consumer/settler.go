@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,30 +37,41 @@ type settler struct {
 	lease    *lockprovider.Lease
 	term     Term
 	consumer jetstream.Consumer
+
+	reconnects uint64 // of the log's connection when the consumer was set
 }
+
+// errReconnected ends a hold: the log may have lost its tail with its server.
+var errReconnected = errors.New("the log was away: its end is compared with the ledger's position")
 
 // ConsumerName is the durable consumer of a partition.
 func ConsumerName(partition int) string { return "partition-" + strconv.Itoa(partition) }
 
 // bind finds or creates the partition's consumer and sets it to the ledger's
 // position, so that nothing waits for the former owner's deliveries to run out.
-// A log that is not the recorded one is settled from its beginning: everything
-// that was decided is found decided.
 func (s *settler) bind(ctx context.Context, from Position) error {
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
-	js := s.Log.JetStream()
-	stream, err := js.Stream(ctx, s.Log.StreamName())
+	s.reconnects = s.Log.Reconnects()
+	stream, err := s.Log.Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("look stream %s up: %w", s.Log.StreamName(), err)
+		return err
 	}
-	info := stream.CachedInfo()
-	if !info.Created.Truncate(time.Microsecond).Equal(from.Log) || info.State.LastSeq < from.Seq {
-		if err := s.Ledger.Restart(ctx, s.term, info.Created.Truncate(time.Microsecond)); err != nil {
-			return err
-		}
-		from.Seq = 0
+	if err := s.findConsumer(ctx, stream); err != nil {
+		return err
 	}
+	if from, err = s.check(ctx, stream.CachedInfo(), from); err != nil {
+		return err
+	}
+	s.term.Reached = from.Seq
+	name := ConsumerName(s.term.Partition)
+	if _, err := s.Log.JetStream().ResetConsumerToSequence(ctx, s.Log.StreamName(), name, from.Seq+1); err != nil {
+		return fmt.Errorf("reset consumer %s to %d: %w", name, from.Seq+1, err)
+	}
+	return nil
+}
+
+func (s *settler) findConsumer(ctx context.Context, stream jetstream.Stream) (err error) {
 	name := ConsumerName(s.term.Partition)
 	if s.consumer, err = stream.Consumer(ctx, name); errors.Is(err, jetstream.ErrConsumerNotFound) {
 		s.consumer, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
@@ -76,10 +88,39 @@ func (s *settler) bind(ctx context.Context, from Position) error {
 	if err != nil {
 		return fmt.Errorf("bind consumer %s: %w", name, err)
 	}
-	if _, err := js.ResetConsumerToSequence(ctx, s.Log.StreamName(), name, from.Seq+1); err != nil {
-		return fmt.Errorf("reset consumer %s to %d: %w", name, from.Seq+1, err)
-	}
 	return nil
+}
+
+// check compares the ledger's position with the log. A log that is not the recorded
+// one, or has lost its tail, is settled from its beginning: everything that was
+// decided is found decided. A ledger that is behind what was acknowledged has lost
+// what it had committed.
+func (s *settler) check(ctx context.Context, log *jetstream.StreamInfo, from Position) (Position, error) {
+	created := log.Created.UTC().Truncate(time.Microsecond) // as Postgres keeps it
+	same := created.Equal(from.Log)
+	floor := s.consumer.CachedInfo().AckFloor.Stream
+	if (same || from.Log.IsZero()) && floor > from.Seq {
+		s.Logger.Error("the ledger is behind what it had committed: its gates are rebuilt, the log is settled again",
+			"partition", s.term.Partition, "settled", from.Seq, "acknowledged", floor)
+		if err := s.fellBack(ctx); err != nil {
+			return from, err
+		}
+	}
+	if same && log.State.LastSeq >= from.Seq {
+		return from, nil
+	}
+	return Position{Log: created}, s.Ledger.Restart(ctx, s.term, created)
+}
+
+// fellBack makes every gate of the partition wait for a rebuild from what the
+// ledger knows now. Nothing is stale meanwhile: what the log has is decided again.
+func (s *settler) fellBack(ctx context.Context) error {
+	ids, err := s.Ledger.Activities(ctx)
+	if err != nil {
+		return err
+	}
+	here := slices.DeleteFunc(ids, func(id string) bool { return s.Log.Partition(id) != s.term.Partition })
+	return s.Ledger.Forget(ctx, here)
 }
 
 // run settles until taking ends (nil), or the hold does.
@@ -98,6 +139,9 @@ func (s *settler) run(taking, hold context.Context) error {
 		}
 		if err := s.lease.Err(); err != nil && taking.Err() == nil {
 			return err
+		}
+		if s.Log.Reconnects() != s.reconnects {
+			return errReconnected
 		}
 	}
 	return nil
@@ -198,15 +242,22 @@ func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, me
 			return nil, err
 		}
 		began := time.Now()
-		decisions, err := s.Ledger.Settle(hold, s.term, deliveries, upTo)
+		decisions, err := s.settleOrIsolate(hold, deliveries, upTo)
 		if err == nil {
+			s.term.Reached = max(s.term.Reached, upTo)
 			s.Metrics.settled(decisions, time.Since(began))
 			return decisions, nil
 		}
-		if errors.Is(err, ErrFenced) || hold.Err() != nil || taking.Err() != nil {
+		if errors.Is(err, ErrFellBack) {
+			err = errors.Join(err, s.fellBack(hold))
+		}
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrFellBack) || hold.Err() != nil || taking.Err() != nil {
 			return nil, err
 		}
 		s.Logger.Warn("ledger did not settle; the same messages are tried again", "partition", s.term.Partition, "error", err)
+		if classify(err) == contention {
+			wait = firstRetry
+		}
 		if time.Since(alive) > s.AckWait/3 {
 			alive = time.Now()
 			for _, m := range messages {
@@ -215,6 +266,53 @@ func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, me
 		}
 		pause(hold, wait)
 	}
+}
+
+// settleOrIsolate settles deliveries; when something in them cannot be settled as it
+// stands, it halves them until the order is found, which alone is held.
+func (s *settler) settleOrIsolate(ctx context.Context, deliveries []Delivery, upTo uint64) ([]Decision, error) {
+	decisions, err := s.Ledger.Settle(ctx, s.term, deliveries, upTo)
+	if err == nil || classify(err) != poison {
+		return decisions, err
+	}
+	first, second := halve(deliveries)
+	if second == nil {
+		s.Logger.Error("an order cannot be settled as it stands: it is held", "order", first[0].Orders[0].ID, "error", err)
+		return s.Ledger.Hold(ctx, s.term, first[0], upTo, err)
+	}
+	// The position moves with the last part only: a crash between the two must not
+	// skip the second.
+	decisions, err = s.settleOrIsolate(ctx, first, 0)
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.settleOrIsolate(ctx, second, upTo)
+	return append(decisions, more...), err
+}
+
+// halve splits the orders of deliveries into two parts in log order; the second is
+// nil when there is only one order.
+func halve(deliveries []Delivery) (first, second []Delivery) {
+	orders := 0
+	for _, d := range deliveries {
+		orders += len(d.Orders)
+	}
+	if orders < 2 {
+		return withOrders(deliveries), nil
+	}
+	left := orders / 2
+	for _, d := range deliveries {
+		n := min(left, len(d.Orders))
+		left -= n
+		front, back := d, d
+		front.Orders, back.Orders = d.Orders[:n], d.Orders[n:]
+		first, second = append(first, front), append(second, back)
+	}
+	return withOrders(first), withOrders(second)
+}
+
+func withOrders(deliveries []Delivery) []Delivery {
+	return slices.DeleteFunc(slices.Clone(deliveries), func(d Delivery) bool { return len(d.Orders) == 0 })
 }
 
 // tellGate brings the outcomes to the gates. What does not arrive is brought by

@@ -26,6 +26,7 @@ var (
 	sqlInsert     = statement("settle_insert")
 	sqlStock      = statement("settle_stock")
 	sqlPosition   = statement("settle_position")
+	sqlSuspect    = statement("settle_suspect")
 
 	sqlActivity     = statement("activity")
 	sqlOrdersByID   = statement("orders_by_id")

@@ -1,4 +1,3 @@
-#!lua
 -- First step of a rebuild: nobody is admitted any more, an absent gate is created.
 -- Refused when a newer rebuild has been here. The epoch under which the records
 -- were made stays in "filled": pending orders are appended under it.

@@ -1,4 +1,3 @@
-#!lua
 -- Writes one chunk of a rebuilt gate. Refused unless the gate was closed under
 -- this very epoch. The first chunk throws the old contents away.
 --

@@ -1,4 +1,3 @@
-#!lua
 -- Admits many buyers in one run. All reads and checks of an order come before its
 -- writes, and the run is idempotent by order id, because clients and their
 -- libraries resend.
@@ -12,16 +11,15 @@
 --   known ID RECORD   this order, or the one that the key or the limit points to
 --   limit ID...       the limit would be passed; the buyer's newest charged orders
 --   sold-out | no-sku | backlog | bad
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'sale', 'starts', 'ends')
-if gate[1] ~= ARGV[1] or gate[2] ~= 'open' then
-  return {'not-ready', gate[1] or '', gate[2] or ''}
-end
+local gate, refusal = open_gate(KEYS[1], ARGV[1], 'sale', 'starts', 'ends')
+if not gate then return refusal end
+local sale, starts, ends = gate[4], tonumber(gate[5]), tonumber(gate[6])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
-if gate[3] == 'closed' then return {'ended'} end
-if now < tonumber(gate[4]) then return {'not-started'} end
-if tonumber(gate[5]) > 0 and now >= tonumber(gate[5]) then return {'ended'} end
-if gate[3] == 'paused' then return {'paused'} end
+if sale == 'closed' then return {'ended'} end
+if now < starts then return {'not-started'} end
+if ends > 0 and now >= ends then return {'ended'} end
+if sale == 'paused' then return {'paused'} end
 
 local at = string.format('%.0f', now)
 local room = tonumber(ARGV[2]) - redis.call('ZCARD', KEYS[6])

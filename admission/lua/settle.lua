@@ -1,4 +1,3 @@
-#!lua
 -- Tells the gate what the ledger decided. Live: a pending reservation is confirmed.
 -- Dead: a charged one is released, once, and its units come back; the released
 -- record stays as a mark. An unknown or released order changes nothing, so the
@@ -6,11 +5,9 @@
 --
 -- KEYS gate stock orders buyers pending
 -- ARGV epoch, then for each order: id live|dead
--- Replies {status, epoch, orders changed}.
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'state')
-if gate[1] ~= ARGV[1] or gate[2] ~= 'open' then
-  return {'not-ready', gate[1] or '', 0}
-end
+-- Replies {open, epoch, orders changed} or {not-ready, epoch, state}.
+local gate, refusal = open_gate(KEYS[1], ARGV[1])
+if not gate then return refusal end
 
 local function forget(buyer, id, n)
   local units, ids = redis.call('HGET', KEYS[4], buyer):match('^(%d+)(.*)$')

@@ -232,10 +232,15 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		Leases: n.leases, AckWait: n.config.LogAckWait, Metrics: consumer.NewMetrics(n.registry), Logger: n.logger,
 	}
 	sweep := &admission.Sweep{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger}
+	gates := &consumer.Rebuilder{
+		Rebuild: &admission.Rebuild{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger},
+		Ledger:  n.stores.ledger, Leases: n.leases, Logger: n.logger,
+	}
 	look := &sampler{stores: n.stores, config: n.config, gauges: newGauges(), logger: n.logger}
 	n.registry.MustRegister(look.gauges)
 	work.Go(func() { _ = w.Run(ctx) })
 	work.Go(func() { look.run(ctx) })
+	work.Go(func() { gates.Run(ctx) })
 	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
 	return func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

@@ -24,6 +24,7 @@ create table activities (
   epoch          bigint not null default 0,  -- of the gate's present life
   last_epoch     bigint not null default 0,  -- newest number handed to a rebuild
   revision       bigint not null default 1,  -- rises with state and window
+  suspect        text   not null default '', -- why the gate cannot be right
   updated_at     timestamptz not null default now()
 );
 
