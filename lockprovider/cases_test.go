@@ -16,11 +16,9 @@ func onBoth(t *testing.T, id string) {
 func TestCase17TenThousandPairsLeaveNothing(t *testing.T) { onBoth(t, "CASE17") }
 
 func TestCase18DeletedKeyStopsTheWork(t *testing.T) {
-	t.Parallel()
 	onBoth(t, "CASE18")
 }
 
 func TestCase19WaiterWhoseSessionDies(t *testing.T) {
-	t.Parallel()
 	onBoth(t, "CASE19")
 }

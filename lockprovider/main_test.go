@@ -16,7 +16,7 @@ import (
 )
 
 // Cases spend their time waiting for deadlines, so many run side by side.
-const sideBySide = "24"
+const sideBySide = "20"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -53,7 +53,6 @@ var safeguards = []struct{ name, backend, id string }{
 // TestSafeguards runs the suite's cases against the package with one safeguard off at
 // a time, and fails where a case does not notice. It prints which case turned red.
 func TestSafeguards(t *testing.T) {
-	t.Parallel()
 	rows := make([]string, len(safeguards))
 	known := map[string]bool{}
 	t.Run("off", func(t *testing.T) {
@@ -92,12 +91,11 @@ func TestSafeguards(t *testing.T) {
 }
 
 // soakLimit is the length of TestSoak unless LOCKTEST_SOAK says otherwise.
-const soakLimit = 5 * time.Second
+const soakLimit = 3 * time.Second
 
 // TestSoak runs histories and the fenced list under random faults on both backends:
 // LOCKTEST_SOAK=10m LOCKTEST_SEED=1 go test -race -run TestSoak -timeout 20m ./lockprovider
 func TestSoak(t *testing.T) {
-	t.Parallel()
 	limit, seed := soakLimit, uint64(time.Now().UnixNano())
 	if s := os.Getenv("LOCKTEST_SOAK"); s != "" {
 		d, err := time.ParseDuration(s)

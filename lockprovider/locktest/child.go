@@ -58,7 +58,7 @@ func (o order) run() error {
 	}
 	defer pool.Close()
 	p, err := lockprovider.Open(ctx, lockprovider.Config{
-		Backend: o.Backend, RedisURL: "redis://" + o.Address, EtcdEndpoints: []string{o.Address}, Namespace: o.Namespace, TTL: TTL,
+		Backend: o.Backend, RedisURL: "redis://" + o.Address, EtcdEndpoints: []string{o.Address}, Namespace: o.Namespace, TTL: TTL, Logger: quiet(nil),
 	})
 	if err != nil {
 		return err

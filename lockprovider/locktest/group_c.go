@@ -74,8 +74,8 @@ func holderStopsFirst(e *Env) {
 		"cut":              (*Proxy).Cut,
 		"slow answers":     func(x *Proxy) { x.Delay(0, TTL*9/10) },
 		"late answers, silent requests": func(x *Proxy) { // for a second, answers come to requests of a second ago
-			x.Delay(0, TTL/2)
-			time.Sleep(TTL + time.Duration(rand.Int64N(int64(TTL/4))))
+			x.Delay(0, TTL*2/5)
+			time.Sleep(TTL/2 + time.Duration(rand.Int64N(int64(TTL/4))))
 			x.Hold(true, false)
 		},
 	}

@@ -11,11 +11,11 @@ import (
 
 // D: release.
 var groupD = []Case{
-	{ID: "D1", Name: "dead_context", Run: releaseDeadContext},
+	{ID: "D1", Name: "dead_context", Run: releaseDeadContext, Slow: true},
 	{ID: "D2", Name: "store_away_then_back", Run: releaseStoreAway},
-	{ID: "D4", Name: "next_waiter_starts_at_once", Run: handOff},
+	{ID: "D4", Name: "next_waiter_starts_at_once", Run: handOff, Slow: true},
 	{ID: "D5", Name: "lost_lease_is_not_held_without_IO", Run: releaseLost},
-	{ID: "D6", Name: "do_releases_on_panic", Run: doPanic},
+	{ID: "D6", Name: "do_releases_on_panic", Run: doPanic, Slow: true},
 	{ID: "D7", Name: "release_races_renewal", Run: releaseRacesRenewal},
 }
 

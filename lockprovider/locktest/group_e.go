@@ -16,12 +16,12 @@ import (
 
 // E: waiting.
 var groupE = []Case{
-	{ID: "E1", Name: "order_and_no_starvation", Run: waitingOrder},
-	{ID: "E2", Name: "release_at_any_moment_of_a_waiters_start", Run: releaseAtAnyMoment},
-	{ID: "E3", Name: "subscriptions_cut_during_the_wait", Run: subscriptionsCut, Own: true},
-	{ID: "E4", Name: "two_hundred_waiters", Run: manyWaiters},
+	{ID: "E1", Name: "order_and_no_starvation", Run: waitingOrder, Slow: true},
+	{ID: "E2", Name: "release_at_any_moment_of_a_waiters_start", Run: releaseAtAnyMoment, Slow: true},
+	{ID: "E3", Name: "subscriptions_cut_during_the_wait", Run: subscriptionsCut, Own: true, Slow: true},
+	{ID: "E4", Name: "two_hundred_waiters", Run: manyWaiters, Slow: true},
 	{ID: "E5", Name: "idle_waiter_is_quiet", Run: idleWaiter},
-	{ID: "E6", Name: "compaction_during_the_wait", Run: compaction, Only: "etcd"},
+	{ID: "E6", Name: "compaction_during_the_wait", Run: compaction, Only: "etcd", Slow: true},
 	{ID: "E7", Name: "store_restart_during_the_wait", Run: restartInWait, Own: true},
 	{ID: "E8", Name: "message_that_never_came", Run: messageLost},
 }

@@ -13,9 +13,9 @@ import (
 var groupF = []Case{
 	{ID: "F1", Name: "nested_hold_is_the_same_hold", Run: nestedHold},
 	{ID: "F3", Name: "nested_after_loss", Run: nestedAfterLoss},
-	{ID: "F4", Name: "without_the_option_it_is_an_error", Run: reentrantError},
-	{ID: "F5", Name: "inner_releases_do_not_free_the_outer", Run: innerReleases},
-	{ID: "F6", Name: "other_names_are_not_affected", Run: otherNames},
+	{ID: "F4", Name: "without_the_option_it_is_an_error", Run: reentrantError, Slow: true},
+	{ID: "F5", Name: "inner_releases_do_not_free_the_outer", Run: innerReleases, Slow: true},
+	{ID: "F6", Name: "other_names_are_not_affected", Run: otherNames, Slow: true},
 }
 
 var again = lockprovider.WithReentry()
@@ -109,9 +109,9 @@ func otherNames(e *Env) {
 var groupG = []Case{
 	{ID: "G1", Name: "tokens_rise", Run: tokensRise},
 	{ID: "G3", Name: "token_is_constant_while_held", Run: tokenConstant},
-	{ID: "G5", Name: "stale_holder_is_fenced_in_postgres", Run: fencedInPostgres},
-	{ID: "G5b", Name: "fence_is_claimed_before_reading", Run: claimBeforeReading},
-	{ID: "G6", Name: "failed_try_has_no_token", Run: failedTry},
+	{ID: "G5", Name: "stale_holder_is_fenced_in_postgres", Run: fencedInPostgres, Slow: true},
+	{ID: "G5b", Name: "fence_is_claimed_before_reading", Run: claimBeforeReading, Slow: true},
+	{ID: "G6", Name: "failed_try_has_no_token", Run: failedTry, Slow: true},
 }
 
 // tokensRise: over release, force, deletion, expiry and new clients; in range (G4).

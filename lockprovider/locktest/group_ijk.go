@@ -274,7 +274,7 @@ var groupK = []Case{
 	{ID: "K2", Name: "session_gone_before_the_acquire", Run: sessionGone, Only: "etcd"},
 	{ID: "K3", Name: "frozen_server", Run: frozenServer, Only: "etcd", Own: true},
 	{ID: "K4", Name: "revoked_lease_stays_lost", Run: revokedStaysLost, Only: "etcd"},
-	{ID: "K6", Name: "one_session_for_all_locks", Run: oneSession, Only: "etcd"},
+	{ID: "K6", Name: "one_session_for_all_locks", Run: oneSession, Only: "etcd", Slow: true},
 }
 
 func floorAndRounding(e *Env) {

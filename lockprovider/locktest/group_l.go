@@ -250,7 +250,7 @@ func Soak(t T, h Harness, d time.Duration, seed uint64) {
 		func(e *Env) { e.fencedList(d, seed+1, networkFaults) },
 		func(e *Env) { e.histories(d, seed+2, serverFaults) },
 	} {
-		e := newEnv(t, h, i == 2)
+		e := newEnv(t, h, Case{Own: i == 2})
 		wg.Go(func() { run(e) })
 	}
 	wg.Wait()

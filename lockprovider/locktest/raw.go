@@ -21,6 +21,8 @@ type raw interface {
 	Delete(name string) error
 	// Steal puts a stranger in the holder's place.
 	Steal(name string) error
+	// Usurp puts a stranger under the very key of the holder.
+	Usurp(name string) error
 	// Foreign puts something that is no lock where the lock would be.
 	Foreign(name string) error
 	// Left is the time to live of the holder's key; 0 if there is none.
@@ -30,6 +32,9 @@ type raw interface {
 	// All lists every key of the namespace.
 	All() ([]string, error)
 }
+
+// stranger is the value of a key that somebody else wrote into a queue of etcd.
+const stranger = `{"owner":"stranger"}`
 
 const rawLimit = 5 * time.Second
 
@@ -77,6 +82,9 @@ func (r *rawRedis) Steal(name string) error {
 	})
 	return err
 }
+
+// Usurp is Steal: Redis has one key for a name.
+func (r *rawRedis) Usurp(name string) error { return r.Steal(name) }
 
 func (r *rawRedis) Foreign(name string) error {
 	ctx, cancel := r.ctx()
@@ -162,8 +170,19 @@ func (r *rawEtcd) Delete(name string) error {
 	return err
 }
 
-// Steal keeps the key and changes what it is: the stranger's, without the lease.
 func (r *rawEtcd) Steal(name string) error {
+	key, _, err := r.head(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.ctx()
+	defer cancel()
+	_, err = r.client.Txn(ctx).Then(clientv3.OpDelete(key), clientv3.OpPut(r.queue(name)+"stranger", stranger)).Commit()
+	return err
+}
+
+// Usurp takes two steps: etcd changes a key once in a transaction.
+func (r *rawEtcd) Usurp(name string) error {
 	key, _, err := r.head(name)
 	if err != nil {
 		return err
@@ -173,7 +192,7 @@ func (r *rawEtcd) Steal(name string) error {
 	if _, err := r.client.Delete(ctx, key); err != nil {
 		return err
 	}
-	_, err = r.client.Put(ctx, key, `{"owner":"stranger"}`)
+	_, err = r.client.Put(ctx, key, stranger)
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // failureLimit ends a case that hangs because of what was switched off.
-const failureLimit = 25 * time.Second
+const failureLimit = 15 * time.Second
 
 // Failure runs one case and returns how it failed first; "" if it passed. Nothing of
 // it fails the test that calls.

@@ -14,6 +14,7 @@ type Case struct {
 	Run  func(*Env)
 	Only string // backend; "" for all
 	Own  bool   // needs a server that it may stop
+	Slow bool   // no lease expires in it: providers get a long TTL, so that a busy machine costs none
 }
 
 // Cases lists the suite.
@@ -33,7 +34,7 @@ func Run(t *testing.T, h Harness) {
 			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
 				t.Parallel()
 				all.Add(1)
-				c.Run(newEnv(t, h, false))
+				c.Run(newEnv(t, h, c))
 			})
 		}
 	})
@@ -45,7 +46,7 @@ func Run(t *testing.T, h Harness) {
 			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
 				all.Add(1)
 				own.Add(1)
-				c.Run(newEnv(t, h, true))
+				c.Run(newEnv(t, h, c))
 			})
 		}
 	})
@@ -56,7 +57,7 @@ func Run(t *testing.T, h Harness) {
 func RunOne(t T, h Harness, id string) {
 	for _, c := range slices.Concat(Cases(), fieldCases) {
 		if c.ID == id {
-			c.Run(newEnv(t, h, c.Own))
+			c.Run(newEnv(t, h, c))
 			return
 		}
 	}
