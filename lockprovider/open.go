@@ -131,13 +131,13 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 	return redis.NewClient(o.Simple()), nil
 }
 
-// masked shows a URL without its password.
+// masked shows a URL without what may be secret.
 func masked(raw string) string {
 	u, err := url.Parse(strings.TrimSpace(raw))
-	if err != nil {
-		return "(not a URL)"
+	if err != nil || u.Host == "" {
+		return "(want redis://host:port)"
 	}
-	return u.Redacted()
+	return u.Scheme + "://" + u.Host
 }
 
 // withoutURL drops the URL that url.Parse puts into its errors, password included.
