@@ -89,8 +89,8 @@ func (l *Ledger) AllActivities(ctx context.Context) ([]string, error) {
 	return l.ids(ctx, "list the activities", `select id from activities order by id`)
 }
 
-func (l *Ledger) ids(ctx context.Context, what, sql string) ([]string, error) {
-	rows, err := l.pool.Query(ctx, sql)
+func (l *Ledger) ids(ctx context.Context, what, sql string, args ...any) ([]string, error) {
+	rows, err := l.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -242,6 +242,8 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	work.Go(func() { look.run(ctx) })
 	work.Go(func() { gates.Run(ctx) })
 	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
+	release := &consumer.Release{Ledger: n.stores.ledger, Gate: n.stores.gate, Logger: n.logger}
+	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
 	return func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
