@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,55 +15,40 @@ const auditPage = 1000
 // unchanged: two equal marks of an open gate say that nothing happened between
 // them. Made for the audit, which reads three stores that have no common moment.
 type GateMark struct {
-	Epoch   int64  // 0: there is no gate
-	State   string // open or closed (being rebuilt)
-	Sale    State  // state of the sale, as an operator's last change reached the gate
+	GateView
 	Version string // rises when units come back
-	Stock   map[string]int64
-	Pending int64 // length of the pending list
-	Orders  int64 // records, released ones too
+	Orders  int64  // records, released ones too
 }
 
 // Present says whether there is a gate at all, open or being rebuilt.
 func (m GateMark) Present() bool { return m.Epoch > 0 }
 
-// Ready says whether the gate is open under the epoch.
-func (m GateMark) Ready(epoch int64) bool { return m.State == "open" && m.Epoch == epoch && epoch > 0 }
-
 // Equal compares everything.
 func (m GateMark) Equal(o GateMark) bool {
-	return m.Epoch == o.Epoch && m.State == o.State && m.Version == o.Version &&
-		m.Pending == o.Pending && m.Orders == o.Orders && maps.Equal(m.Stock, o.Stock)
+	return m.Epoch == o.Epoch && m.State == o.State && m.Sale == o.Sale && m.Trusted == o.Trusted &&
+		m.Version == o.Version && m.Pending == o.Pending && m.Orders == o.Orders && maps.Equal(m.Stock, o.Stock)
 }
 
-// Mark reads the gate's mark in one step.
+// Mark reads the gate's mark, in two steps: what is equal in two marks has not
+// changed between the end of the first and the beginning of the second.
 func (g *Gate) Mark(ctx context.Context, activity string) (GateMark, error) {
+	view, err := g.View(ctx, activity)
+	if err != nil {
+		return GateMark{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	var fields *redis.SliceCmd
-	var stock *redis.MapStringStringCmd
-	var pending, orders *redis.IntCmd
-	_, err := g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		fields = p.HMGet(ctx, g.key(activity, "gate"), "epoch", "state", "version", "sale")
-		stock = p.HGetAll(ctx, g.key(activity, "stock"))
-		pending = p.ZCard(ctx, g.key(activity, "pending"))
+	var orders *redis.IntCmd
+	_, err = g.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		fields = p.HMGet(ctx, g.key(activity, "gate"), "version")
 		orders = p.HLen(ctx, g.key(activity, "orders"))
 		return nil
 	})
 	if err != nil {
 		return GateMark{}, fmt.Errorf("read the mark of the gate of activity %s: %w", activity, err)
 	}
-	f := fields.Val()
-	m := GateMark{State: text(f[1]), Version: text(f[2]), Sale: State(text(f[3])), Pending: pending.Val(), Orders: orders.Val(), Stock: map[string]int64{}}
-	m.Epoch, _ = strconv.ParseInt(text(f[0]), 10, 64)
-	for sku, units := range stock.Val() {
-		n, err := strconv.ParseInt(units, 10, 64)
-		if err != nil {
-			return GateMark{}, fmt.Errorf("stock of %s/%s at the gate is %q: rebuild the gate", activity, sku, units)
-		}
-		m.Stock[sku] = n
-	}
-	return m, nil
+	return GateMark{GateView: view, Version: text(fields.Val()[0]), Orders: orders.Val()}, nil
 }
 
 // Records are reservations of one gate, with the ids of those that cannot be read.

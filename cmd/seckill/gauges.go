@@ -112,7 +112,7 @@ func gateState(a admission.Activity, m admission.GateMark) string {
 	switch {
 	case m.State == "closed" && m.Epoch >= a.Epoch:
 		return "rebuilding"
-	case !m.Ready(a.Epoch):
+	case !m.Ready(a.Epoch) || a.Suspect != "":
 		return "untrusted"
 	case m.Sale == admission.Paused:
 		return "paused"
