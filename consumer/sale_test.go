@@ -52,7 +52,9 @@ type sale struct {
 // reached directly.
 type saleOptions struct {
 	servers     *stack.Stack
-	postgresURL string // of a proxy
+	postgresURL string // of a proxy, as the next two
+	redisURL    string
+	natsURL     string
 	poolSize    int32
 }
 
@@ -64,11 +66,17 @@ func newSale(t *testing.T, o saleOptions) *sale {
 	if o.postgresURL == "" {
 		o.postgresURL = o.servers.PostgresURL()
 	}
+	if o.redisURL == "" {
+		o.redisURL = o.servers.RedisURL()
+	}
+	if o.natsURL == "" {
+		o.natsURL = o.servers.NATSURL()
+	}
 	s := &sale{t: t, servers: o.servers, namespace: stacktest.Namespace(t), logger: testLogger(t)}
 	ctx := t.Context()
-	s.redis = openRedis(t, o.servers.RedisURL())
+	s.redis = openRedis(t, o.redisURL)
 	var err error
-	s.nats, err = nats.Connect(o.servers.NATSURL(), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	s.nats, err = nats.Connect(o.natsURL, nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
 	must(t, err)
 	t.Cleanup(s.nats.Close)
 	if o.poolSize == 0 {
@@ -163,6 +171,8 @@ type workerOptions struct {
 	instance string
 	locks    string // namespace of its leases
 	log      *admission.Log
+	ackWait  time.Duration
+	metrics  *consumer.Metrics
 }
 
 // startWorker starts a worker and returns the function that stops it.
@@ -177,6 +187,12 @@ func (s *sale) startWorker(o workerOptions) (stop func()) {
 	if o.log == nil {
 		o.log = s.log
 	}
+	if o.ackWait == 0 {
+		o.ackWait = 15 * time.Second
+	}
+	if o.metrics == nil {
+		o.metrics = consumer.NewMetrics(nil)
+	}
 	leases, err := lockprovider.Open(s.t.Context(), lockprovider.Config{
 		Backend: "etcd", EtcdEndpoints: []string{s.servers.EtcdEndpoint()}, Namespace: o.locks,
 		TTL: 3 * time.Second, Instance: o.instance, Logger: s.logger,
@@ -186,14 +202,16 @@ func (s *sale) startWorker(o workerOptions) (stop func()) {
 	must(s.t, err)
 	w := &consumer.Worker{
 		Instance: o.instance, Ledger: s.ledger, Log: o.log, Gate: s.gate, Dead: dead, Leases: leases,
-		AckWait: 15 * time.Second, Metrics: consumer.NewMetrics(nil), Logger: s.logger,
+		AckWait: o.ackWait, Metrics: o.metrics, Logger: s.logger,
 	}
+	gates := &consumer.Rebuilder{Rebuild: s.rebuild(), Ledger: s.ledger, Leases: leases, Logger: s.logger}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = w.Run(ctx) }()
+	var work sync.WaitGroup
+	work.Go(func() { _ = w.Run(ctx) })
+	work.Go(func() { gates.Run(ctx) })
 	stop = sync.OnceFunc(func() {
 		cancel()
-		<-done
+		work.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = leases.Close(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,21 @@ func (c *crowd) buy(n int) {
 		buyers <- b
 	}
 	close(buyers)
+	wg.Wait()
+}
+
+// buyUntil lets new buyers ask, 16 at a time, until ctx ends and those in hand know
+// the truth.
+func (c *crowd) buyUntil(ctx context.Context) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				c.one(fmt.Sprint("buyer-", next.Add(1)))
+			}
+		})
+	}
 	wg.Wait()
 }
 

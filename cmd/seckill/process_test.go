@@ -22,7 +22,8 @@ import (
 	"seckill/deploy/stack/stacktest"
 )
 
-// binary builds the product once for all tests of this package.
+// binary builds the product once for all tests of this package, with the race
+// detector if they have it.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "seckill-binary-")
 	if err != nil {
