@@ -23,11 +23,12 @@ type Activity struct {
 	StartsAt      time.Time // zero: from the moment it is opened
 	EndsAt        time.Time // zero: until it is closed
 	PaymentWindow time.Duration
-	Epoch         int64  // number of the gate's present life; 0: it never had one
-	LastEpoch     int64  // newest epoch handed out, of a rebuild that may be under way
-	Revision      int64  // rises with every change of state or window
-	Suspect       string // why the gate cannot be right; empty: it may be
-	SKUs          []SKU  // in order of their ids
+	Epoch         int64     // number of the gate's present life; 0: it never had one
+	LastEpoch     int64     // newest epoch handed out, of a rebuild that may be under way
+	Revision      int64     // rises with every change of state or window
+	ChangedAt     time.Time // by an operator
+	Suspect       string    // why the gate cannot be right; empty: it may be
+	SKUs          []SKU     // in order of their ids
 }
 
 // SKU is what an activity sells, as the ledger has it. Stock is what is not in a

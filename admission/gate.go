@@ -75,13 +75,6 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("gate of activity %s is %s under epoch %s: ask again after its rebuild", e.Activity, e.State, e.Epoch)
 }
 
-// The refusals of the gate that hold for the whole sale, not for one buyer.
-var (
-	errNotStarted = errors.New("the sale has not started")
-	errEnded      = errors.New("the sale has ended")
-	errPaused     = errors.New("the sale is paused")
-)
-
 // keys names what belongs to one gate. They share a hash tag, so that a script
 // finds them on one node of a Redis Cluster.
 func (g *Gate) key(activity, what string) string {
@@ -133,11 +126,20 @@ const (
 	VerdictSoldOut
 	VerdictNoSKU
 	VerdictBacklog
+	VerdictNotStarted
+	VerdictEnded
+	VerdictPaused
 )
 
+// plain are the verdicts that a word of the gate says completely.
+var plain = map[string]VerdictKind{
+	"sold-out": VerdictSoldOut, "no-sku": VerdictNoSKU, "backlog": VerdictBacklog,
+	"not-started": VerdictNotStarted, "ended": VerdictEnded, "paused": VerdictPaused,
+}
+
 // Reserve asks for every order of one activity in one run of the script, and
-// returns a verdict for each. An error other than NotReadyError and the sale's
-// refusals leaves the outcome unknown: the orders may be reserved.
+// returns a verdict for each. An error other than NotReadyError leaves the
+// outcome unknown: the orders may be reserved.
 func (g *Gate) Reserve(ctx context.Context, activity string, epoch int64, backlog int, orders []Order) ([]Verdict, error) {
 	args := make([]any, 0, 2+5*len(orders))
 	args = append(args, epoch, backlog)
@@ -150,15 +152,7 @@ func (g *Gate) Reserve(ctx context.Context, activity string, epoch int64, backlo
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d orders of activity %s at the gate: %w", len(orders), activity, err)
 	}
-	switch status := text(reply[0]); status {
-	case "open":
-	case "not-started":
-		return nil, errNotStarted
-	case "ended":
-		return nil, errEnded
-	case "paused":
-		return nil, errPaused
-	default:
+	if text(reply[0]) != "open" {
 		return nil, notReady(activity, reply)
 	}
 	if len(reply) != len(orders)+1 {
@@ -194,12 +188,9 @@ func readVerdict(asked Order, reply string) (Verdict, error) {
 		return Verdict{Kind: kind, Reservation: r}, err
 	case "limit":
 		return Verdict{Kind: VerdictLimit, Orders: strings.Fields(rest)}, nil
-	case "sold-out":
-		return Verdict{Kind: VerdictSoldOut}, nil
-	case "no-sku":
-		return Verdict{Kind: VerdictNoSKU}, nil
-	case "backlog":
-		return Verdict{Kind: VerdictBacklog}, nil
+	}
+	if kind, ok := plain[word]; ok {
+		return Verdict{Kind: kind}, nil
 	}
 	return Verdict{}, fmt.Errorf("the gate answered %q to order %s", reply, asked.ID)
 }

@@ -158,9 +158,6 @@ func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) 
 		if p, err = s.catalog.get(ctx, l.activity, 0); err != nil {
 			return admission{}, AsProblem(err)
 		}
-		if refusal := refusedBy(p.activity); refusal != nil {
-			return admission{}, refusal
-		}
 		err = notReady
 		if p.activity.Epoch != before {
 			verdicts, err = s.gate.Reserve(ctx, l.activity, p.activity.Epoch, s.config.BacklogLimit, orders)
@@ -169,21 +166,14 @@ func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) 
 	if err != nil {
 		return admission{}, l.refusal(err, p.activity)
 	}
-	return l.sort(p.activity.Epoch, batch, verdicts), nil
+	return l.sort(p.activity, batch, verdicts), nil
 }
 
 // refusal is the answer to everybody in a batch that the gate did not judge.
 func (l *lane) refusal(err error, a Activity) error {
 	var notReady *NotReadyError
-	switch {
-	case errors.Is(err, errNotStarted):
-		return notStarted(a)
-	case errors.Is(err, errEnded):
-		return NewProblem(CodeEnded, "The sale %s has ended.", a.ID)
-	case errors.Is(err, errPaused):
-		return NewProblem(CodePaused, "The sale %s is paused; ask again in a moment.", a.ID)
-	case errors.As(err, &notReady):
-		return AsProblem(err)
+	if errors.As(err, &notReady) {
+		return refusedBy(a, err)
 	}
 	// The script may have run: the sweep pushes forward what it reserved.
 	l.service.logger.Warn("gate did not answer", "activity", l.activity, "error", err)
@@ -193,9 +183,9 @@ func (l *lane) refusal(err error, a Activity) error {
 // sort turns verdicts into replies and collects what has to be in the log before
 // they may be given: new orders, and pending ones of which this node has not seen
 // the append (the node that reserved them may be gone).
-func (l *lane) sort(epoch int64, batch []*waiter, verdicts []Verdict) admission {
+func (l *lane) sort(activity Activity, batch []*waiter, verdicts []Verdict) admission {
 	a := admission{
-		batch: NewBatch(l.activity, epoch), waiters: batch,
+		batch: NewBatch(l.activity, activity.Epoch), waiters: batch,
 		replies: make([]reply, len(batch)), waits: make([]bool, len(batch)),
 	}
 	pending := map[string]bool{}
@@ -213,14 +203,20 @@ func (l *lane) sort(epoch int64, batch []*waiter, verdicts []Verdict) admission 
 				a.batch.Orders = append(a.batch.Orders, r.Order)
 			}
 		default:
-			a.replies[i] = reply{err: refusedOrder(v, batch[i].order)}
+			a.replies[i] = reply{err: refusedOrder(activity, v, batch[i].order)}
 		}
 	}
 	return a
 }
 
-func refusedOrder(v Verdict, o Order) error {
+func refusedOrder(a Activity, v Verdict, o Order) error {
 	switch v.Kind {
+	case VerdictNotStarted:
+		return notStarted(a)
+	case VerdictEnded:
+		return NewProblem(CodeEnded, "The sale %s has ended.", a.ID)
+	case VerdictPaused:
+		return NewProblem(CodePaused, "The sale %s is paused; ask again in a moment.", a.ID)
 	case VerdictLimit:
 		p := NewProblem(CodeLimitReached, "You have reached the limit of %s for one buyer.", o.SKU)
 		ids := v.Orders

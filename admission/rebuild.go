@@ -30,11 +30,7 @@ type Rebuild struct {
 
 // Run rebuilds one gate and returns the epoch that it opened.
 func (r *Rebuild) Run(ctx context.Context, activity string) (int64, error) {
-	before, err := r.Ledger.Activity(ctx, activity)
-	if err != nil {
-		return 0, err
-	}
-	n, err := r.Ledger.NextEpoch(ctx, activity)
+	n, before, err := r.Ledger.NextEpoch(ctx, activity)
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +41,7 @@ func (r *Rebuild) Run(ctx context.Context, activity string) (int64, error) {
 	if err := r.Gate.Close(ctx, activity, n); err != nil {
 		return 0, err
 	}
-	if before.LastEpoch > 0 { // else nobody can have reserved anything
+	if before > 0 { // else nobody can have reserved anything
 		if err := r.quiesce(ctx, activity, n); err != nil {
 			return 0, fmt.Errorf("rebuild the gate of activity %s: %w", activity, err)
 		}
@@ -162,9 +158,13 @@ func (r *Rebuild) Needed(ctx context.Context, activity string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// An epoch is the time of its minting: a rebuild that has just begun, by an
-	// operator who opens the activity, is left to finish.
-	if !view.Ready(a.LastEpoch) && time.Since(time.UnixMilli(a.LastEpoch)) < rebuildGrace {
+	// An epoch is the time of its minting: a rebuild that has just begun, or will in
+	// a moment by the operator who opens the activity, is left to finish.
+	began := time.UnixMilli(a.LastEpoch)
+	if a.ChangedAt.After(began) {
+		began = a.ChangedAt
+	}
+	if !view.Ready(a.LastEpoch) && time.Since(began) < rebuildGrace {
 		return "", nil
 	}
 	switch {

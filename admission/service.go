@@ -109,14 +109,14 @@ func (s *Service) Place(ctx context.Context, a Ask) (Placed, error) {
 
 func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 	p, err := s.catalog.get(ctx, a.Activity, -1)
-	if err == nil && p.activity.State != Open {
+	if err == nil && p.activity.State == Draft {
 		p, err = s.catalog.get(ctx, a.Activity, snapshotAge)
 	}
 	if err != nil {
 		return Placed{}, AsProblem(err)
 	}
-	if refusal := refusedBy(p.activity); refusal != nil {
-		return Placed{}, refusal
+	if p.activity.State == Draft {
+		return Placed{}, notStarted(p.activity)
 	}
 	w := &waiter{
 		order: Order{ID: NewID(), User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
@@ -139,16 +139,12 @@ func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 	}
 }
 
-// refusedBy answers what a node can tell from the ledger's side alone. Paused and
-// window are the gate's to tell, by its own clock.
-func refusedBy(a Activity) *Problem {
-	switch a.State {
-	case Draft:
-		return notStarted(a)
-	case Closed:
+// refusedBy is the answer when the gate was not ready: a closed sale needs none.
+func refusedBy(a Activity, notReady error) *Problem {
+	if a.State == Closed {
 		return NewProblem(CodeEnded, "The sale %s is closed.", a.ID)
 	}
-	return nil
+	return AsProblem(notReady)
 }
 
 func notStarted(a Activity) *Problem {
@@ -161,7 +157,11 @@ func notStarted(a Activity) *Problem {
 }
 
 func unknownOutcome(location string) *Problem {
-	p := NewProblem(CodeUnknown, "The order may or may not be accepted. Ask again with the same Idempotency-Key, or read the order, to learn the truth.")
+	next := "Ask again with the same Idempotency-Key to learn the truth."
+	if location != "" {
+		next = "Read the order, or ask again with the same Idempotency-Key, to learn the truth."
+	}
+	p := NewProblem(CodeUnknown, "The order may or may not be accepted. %s", next)
 	p.Location = location
 	return p
 }

@@ -62,25 +62,26 @@ func TestCase31WindowToTheMillisecond(t *testing.T) {
 		from := s.now()
 		order := admission.Order{ID: admission.NewID(), User: fmt.Sprint("u", i), SKU: "s1", Quantity: 1}
 		verdicts, err := s.gate.Reserve(t.Context(), "a1", activity.Epoch, 1000000, []admission.Order{order})
-		to := s.now()
+		must(t, err)
+		to, kind := s.now(), verdicts[0].Kind
 		switch {
 		case to.Before(starts):
 			before++
-			if err == nil {
-				t.Fatalf("admitted at %v, the start is %v", to, starts)
+			if kind != admission.VerdictNotStarted {
+				t.Fatalf("verdict %d at %v, the start is %v", kind, to, starts)
 			}
 		case !from.Before(starts) && to.Before(ends):
 			inside++
-			if err != nil {
-				t.Fatalf("refused between %v and %v, in the window from %v to %v: %v", from, to, starts, ends, err)
+			if kind != admission.VerdictReserved {
+				t.Fatalf("verdict %d between %v and %v, in the window from %v to %v", kind, from, to, starts, ends)
 			}
 		case !from.Before(ends):
 			after++
-			if err == nil {
-				t.Fatalf("admitted at %v, the end is %v", from, ends)
+			if kind != admission.VerdictEnded {
+				t.Fatalf("verdict %d at %v, the end is %v", kind, from, ends)
 			}
 		}
-		if err == nil {
+		if kind == admission.VerdictReserved {
 			if at := verdicts[0].Reservation.At; at.Before(starts) || !at.Before(ends) {
 				t.Fatalf("admitted at %v, outside of %v to %v", at, starts, ends)
 			}
@@ -90,4 +91,31 @@ func TestCase31WindowToTheMillisecond(t *testing.T) {
 		t.Fatalf("asked %d times before and %d times in the window: nothing was shown", before, inside)
 	}
 	wantCount(t, []answer{s.post(one("a1", "late"))}, map[string]int{"410 ended": 1})
+}
+
+// A buyer whose answer got lost learns the truth also when the sale is paused or has
+// been closed meanwhile; who has no order is refused.
+func TestTruthAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 10, 1))
+	s.startWorker(workerOptions{})
+	keyed := one("a1", "keyed")
+	keyed.key = "k"
+	first := s.crowd([]ask{keyed, one("a1", "plain")})
+	wantCount(t, first, map[string]int{"202": 2})
+	for _, step := range []struct {
+		state   admission.State
+		refusal string
+	}{{admission.Paused, "503 paused"}, {admission.Closed, "410 ended"}} {
+		a, err := s.ledger.SetState(t.Context(), "a1", step.state)
+		must(t, err)
+		must(t, s.gate.SetSale(t.Context(), a))
+		again := s.crowd([]ask{keyed, one("a1", "plain"), one("a1", "stranger")})
+		wantCount(t, again, map[string]int{"200": 2, step.refusal: 1})
+		if again[0].order != first[0].order || again[1].order != first[1].order {
+			t.Errorf("%s: told %v and %v, want the orders of before", step.state, again[0], again[1])
+		}
+	}
+	s.books("a1", first)
 }

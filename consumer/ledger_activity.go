@@ -43,7 +43,7 @@ func readActivity(ctx context.Context, q querier, id string) (admission.Activity
 	var sku pgtype.Text
 	var total, stock, limit, price pgtype.Int8
 	fields := []any{
-		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision, &a.Suspect,
+		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision, &a.ChangedAt, &a.Suspect,
 		&sku, &total, &stock, &limit, &price,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
@@ -236,18 +236,18 @@ func mayMove(a admission.Activity, to admission.State) error {
 
 // NextEpoch mints the number of a new rebuild. Numbers never repeat and never go
 // back, whatever happens to Redis.
-func (l *Ledger) NextEpoch(ctx context.Context, id string) (int64, error) {
-	var n int64
-	err := l.pool.QueryRow(ctx, `
-		update activities set last_epoch = greatest(last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
-		 where id = $1 returning last_epoch`, id).Scan(&n)
+func (l *Ledger) NextEpoch(ctx context.Context, id string) (n, before int64, err error) {
+	err = l.pool.QueryRow(ctx, `
+		with old as (select last_epoch from activities where id = $1 for update)
+		update activities a set last_epoch = greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
+		  from old where id = $1 returning a.last_epoch, old.last_epoch`, id).Scan(&n, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = admission.ErrNoActivity
 	}
 	if err != nil {
-		return 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
+		return 0, 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
 	}
-	return n, nil
+	return n, before, nil
 }
 
 // Snapshot begins epoch n and reads, in the same transaction, what its gate is to

@@ -10,16 +10,20 @@
 --   ok AT             reserved now, at AT (ms of this server's clock)
 --   known ID RECORD   this order, or the one that the key or the limit points to
 --   limit ID...       the limit would be passed; the buyer's newest charged orders
---   sold-out | no-sku | backlog | bad
+--   ended | not-started | paused | sold-out | no-sku | backlog | bad
+--
+-- An order that is known is told before the window is looked at: a buyer whose
+-- answer got lost just before the end has to learn the truth after it.
 local gate, refusal = open_gate(KEYS[1], ARGV[1], 'sale', 'starts', 'ends')
 if not gate then return refusal end
 local sale, starts, ends = gate[4], tonumber(gate[5]), tonumber(gate[6])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
-if sale == 'closed' then return {'ended'} end
-if now < starts then return {'not-started'} end
-if ends > 0 and now >= ends then return {'ended'} end
-if sale == 'paused' then return {'paused'} end
+local refused
+if sale == 'closed' then refused = 'ended'
+elseif now < starts then refused = 'not-started'
+elseif ends > 0 and now >= ends then refused = 'ended'
+elseif sale == 'paused' then refused = 'paused' end
 
 local at = string.format('%.0f', now)
 local room = tonumber(ARGV[2]) - redis.call('ZCARD', KEYS[6])
@@ -44,7 +48,7 @@ local function admit(id, user, sku, quantity, key)
   local n = tonumber(quantity)
   if not n or n < 1 or n > 1000000 or n ~= math.floor(n) then return 'bad' end
   local limit = limit_of(sku)
-  if not limit then return 'no-sku' end
+  if not limit then return refused or 'no-sku' end
 
   local buyer = sku .. ' ' .. user
   local charged, ids = 0, ''
@@ -58,8 +62,9 @@ local function admit(id, user, sku, quantity, key)
       local mine = ids:match('%S+')
       return 'known ' .. mine .. ' ' .. redis.call('HGET', KEYS[3], mine)
     end
-    return 'limit' .. ids
+    return refused or 'limit' .. ids
   end
+  if refused then return refused end
   if stocks[sku] < n then return 'sold-out' end
   if room < 1 then return 'backlog' end
 

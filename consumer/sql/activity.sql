@@ -1,4 +1,4 @@
-select a.id, a.title, a.state, a.starts_at, a.ends_at, a.payment_window, a.epoch, a.last_epoch, a.revision, a.suspect,
+select a.id, a.title, a.state, a.starts_at, a.ends_at, a.payment_window, a.epoch, a.last_epoch, a.revision, a.updated_at, a.suspect,
        s.sku_id, s.total, s.stock, s.limit_per_user, s.price
   from activities a left join skus s on s.activity_id = a.id
  where a.id = $1
