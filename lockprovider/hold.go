@@ -20,7 +20,6 @@ type hold struct {
 	guard       time.Duration
 	began       Instant
 	maxHold     time.Duration
-	span        Span
 
 	ended  atomic.Pointer[ending] // nil while held
 	frozen atomic.Pointer[pulse]  // no renewal counts any more: the acquire context ended
@@ -28,6 +27,7 @@ type hold struct {
 
 	// guarded by c.mu
 	open    int // leases not released
+	span    Span
 	handles map[*Lease]struct{}
 	back    *giveBack
 }
@@ -90,6 +90,7 @@ func (h *hold) lease(ctx context.Context) *Lease {
 	first := len(h.handles) == 0
 	if first {
 		h.span = span
+		l.forget = context.AfterFunc(ctx, h.orphan)
 	}
 	h.handles[l] = struct{}{}
 	h.open++
@@ -97,8 +98,6 @@ func (h *hold) lease(ctx context.Context) *Lease {
 	h.c.mu.Unlock()
 	if !first {
 		span.End(nil)
-	} else {
-		l.forget = context.AfterFunc(ctx, h.orphan)
 	}
 	if end != nil {
 		cancel(end.err(h.name))
@@ -189,13 +188,21 @@ func (h *hold) lose(why Reason, cause error) bool {
 	if !h.finish(&ending{lost: lost}) {
 		return false
 	}
-	h.span.Event("lost", slog.String("reason", why.String()))
-	h.span.End(lost)
+	span := h.tracing()
+	span.Event("lost", slog.String("reason", why.String()))
+	span.End(lost)
 	if why != Closed {
 		h.c.metrics.lost.WithLabelValues(why.String()).Inc()
 		h.c.log.Warn("lease lost; its work is being cancelled", "name", h.name, "token", h.token, "reason", why.String(), "err", cause)
 	}
 	return true
+}
+
+// tracing is the span of the hold; a loss may come before its lease is made.
+func (h *hold) tracing() Span {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.span
 }
 
 // finish takes the hold out of all tables and ends the contexts of its leases.

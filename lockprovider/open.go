@@ -20,6 +20,7 @@ import (
 const (
 	lockPool     = 8 // connections of the lock's own Redis pool, so that traffic cannot starve renewals
 	dialLimit    = 2 * time.Second
+	redisLimit   = 2 * maxCallLimit // every call has a shorter deadline of its own
 	etcdPing     = 10 * time.Second // the shortest interval that gRPC allows
 	etcdPingWait = 3 * time.Second
 )
@@ -114,12 +115,11 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 		}
 		all = append(all, o)
 	}
-	call := max(cfg.TTL/2, minCallLimit)
 	o := redis.UniversalOptions{
 		Username: all[0].Username, Password: all[0].Password, DB: all[0].DB, TLSConfig: all[0].TLSConfig,
 		ClientName: "lockprovider", ContextTimeoutEnabled: true, MaxRetries: -1,
-		DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: call, WriteTimeout: call,
-		PoolSize: lockPool, PoolTimeout: call, PipelinePoolSize: -1,
+		DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: redisLimit, WriteTimeout: redisLimit,
+		PoolSize: lockPool, PoolTimeout: maxCallLimit, PipelinePoolSize: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	for _, one := range all {

@@ -61,8 +61,9 @@ func (h *hold) startRelease(ctx context.Context, back *giveBack) {
 		close(back.done)
 		return
 	}
-	h.span.Event("released")
-	h.span.End(nil)
+	span := h.tracing()
+	span.Event("released")
+	span.End(nil)
 	if !c.begin(true) {
 		back.err = fmt.Errorf("lockprovider: release %q: %w", h.name, ErrReleasePending)
 		close(back.done)

@@ -236,7 +236,7 @@ func (c *core) renewFailed(s *session, err error) {
 	c.metrics.renew.Add(n)
 	c.metrics.renewFail.Add(n)
 	for _, h := range holds {
-		h.span.Event("renew_failed")
+		h.tracing().Event("renew_failed")
 	}
 	if failures == 1 && len(holds) > 0 {
 		c.log.Warn("renewal not confirmed; trying again until the lease's deadline", "name", holds[0].name, "leases", len(holds), "err", err)

@@ -45,7 +45,7 @@ func neverTwoInside(e *Env) {
 					l, err := p.Acquire(ctx, "section")
 					if err == nil {
 						if inside.Add(1) != 1 {
-							e.Errorf("two inside")
+							e.Breach("two inside")
 						}
 						count++
 						done.Add(1)
@@ -61,7 +61,7 @@ func neverTwoInside(e *Env) {
 	}
 	wg.Wait()
 	if count != int(done.Load()) {
-		e.Errorf("count is %d after %d sections", count, done.Load())
+		e.Breach("count is %d after %d sections", count, done.Load())
 	}
 	p := e.Open()
 	e.Release(e.Acquire(p, "section", lockprovider.WithWait(10*time.Second)))
@@ -78,7 +78,7 @@ func ownersAreUnique(e *Env) {
 		for _, x := range []*lockprovider.Provider{p, q} {
 			l := e.Acquire(x, "who")
 			if seen[l.Owner()] {
-				e.Fatalf("owner %q came twice", l.Owner())
+				e.Breach("owner %q came twice", l.Owner())
 			}
 			seen[l.Owner()] = true
 			e.Release(l)
@@ -93,7 +93,7 @@ func expiredHolderFreesNothing(e *Env) {
 	x.Drop()
 	b := e.Acquire(q, "n")
 	if a.Err() == nil {
-		e.Fatalf("the old holder believes that it holds")
+		e.Breach("the old holder believes that it holds")
 	}
 	x.HealLossy()
 	if err := a.Release(e.Ctx(5 * time.Second)); !errors.Is(err, lockprovider.ErrNotHeld) {

@@ -126,7 +126,7 @@ func errorsApart(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "n")
 	_, held := p.TryAcquire(e.Ctx(5*time.Second), "n")
-	_, timeout := p.Acquire(e.Ctx(5*time.Second), "n", lockprovider.WithWait(20*time.Millisecond))
+	_, timeout := p.Acquire(e.Ctx(5*time.Second), "n", lockprovider.WithWait(500*time.Millisecond))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	mine := errors.New("my cause")
 	time.AfterFunc(20*time.Millisecond, func() { cancel(mine) })

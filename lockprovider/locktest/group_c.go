@@ -97,11 +97,6 @@ func (e *Env) stopsFirst(what string, fault func(*Proxy)) {
 		e.Errorf("%s: %v", what, err)
 		return
 	}
-	stopped := make(chan time.Time, 1)
-	go func() {
-		<-a.Context().Done()
-		stopped <- time.Now()
-	}()
 	time.Sleep(time.Duration(rand.Int64N(int64(TTL)))) // the phase of the renewal
 	fault(x)
 	b, err := q.Acquire(context.Background(), name, lockprovider.WithWait(15*time.Second))
@@ -111,15 +106,14 @@ func (e *Env) stopsFirst(what string, fault func(*Proxy)) {
 	}
 	next := time.Now()
 	if a.Err() == nil {
-		e.Errorf("%s: two holders: the old one has %v left", what, a.Remaining())
+		e.Breach("%s: two holders: the old one has %v left", what, a.Remaining())
 	}
-	select {
-	case at := <-stopped:
-		if !at.Before(next) {
-			e.Errorf("%s: the old holder's context ended %v after the next one had started", what, at.Sub(next))
-		}
-	case <-time.After(time.Second):
-		e.Errorf("%s: the old holder's context goes on", what)
+	var lost *lockprovider.LostError
+	switch cause := context.Cause(a.Context()); {
+	case !errors.As(cause, &lost):
+		e.Errorf("%s: the old holder's context goes on: %v", what, cause)
+	case !lost.At.Before(next):
+		e.Errorf("%s: the old holder's context ended %v after the next one had started", what, lost.At.Sub(next))
 	}
 	x.HealLossy()
 	_ = b.Release(context.Background())
@@ -128,9 +122,10 @@ func (e *Env) stopsFirst(what string, fault func(*Proxy)) {
 func slowAnswers(e *Env) {
 	p, x := e.Via()
 	q := e.Open()
-	a := e.Acquire(p, "n")
-	x.Delay(0, TTL/3)
-	for end := time.Now().Add(3 * TTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	const ttl = 2 * TTL
+	a := e.Acquire(p, "n", lockprovider.WithTTL(ttl))
+	x.Delay(0, ttl/3)
+	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		e.Must(a.Err())
 		if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 			e.Fatalf("overlap: %v", err)
@@ -316,7 +311,7 @@ func acquireContextEnds(e *Env) {
 		e.Fatalf("handed on %v after the context's end, TTL %v", took, TTL)
 	}
 	if a.Err() == nil {
-		e.Fatalf("two holders")
+		e.Breach("two holders")
 	}
 	e.Release(b)
 	e.Must(keep.Err())
@@ -389,7 +384,7 @@ func lostStaysLost(e *Env) {
 	x.Heal() // delivers the renewals that were held
 	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if a.Err() == nil || a.Remaining() != 0 {
-			e.Fatalf("a lost lease came back")
+			e.Breach("a lost lease came back")
 		}
 	}
 	b := e.Acquire(p, "gone")

@@ -305,7 +305,7 @@ func frozenServer(e *Env) {
 	e.Must(e.server.Resume())
 	b := e.Acquire(q, "n", lockprovider.WithWait(15*time.Second))
 	if a.Err() == nil {
-		e.Fatalf("two holders")
+		e.Breach("two holders")
 	}
 	e.Release(b)
 }

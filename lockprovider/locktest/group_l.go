@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,6 +169,9 @@ func listInMemory(e *Env) {
 	old := list
 	b := overtaken()
 	list = append(list, 2)
+	if err := missing([]int64{2}, list); err != nil {
+		e.Fatalf("%v", err)
+	}
 	list = append(old, 1) // paused until here
 	if missing([]int64{1, 2}, list) == nil {
 		e.Fatalf("nothing was lost: the case does not show what it should")
@@ -236,7 +238,7 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 	list, err := f.list(e.Ctx(10 * time.Second))
 	e.Must(err)
 	if err := missing(acked, list); err != nil {
-		e.Fatalf("%v; %d of %s there", err, len(list), strconv.Itoa(len(acked)))
+		e.Breach("%v; %d of %d there", err, len(list), len(acked))
 	}
 	e.Logf("%d numbers added, %d refused by the fence", len(acked), refused.Load())
 }

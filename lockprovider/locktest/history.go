@@ -69,7 +69,7 @@ func (h *history) check(e *Env) {
 	}
 	switch porcupine.CheckOperationsTimeout(lockModel, h.ops, time.Minute) {
 	case porcupine.Illegal:
-		e.Errorf("history of %d holds is not that of a lock", taken)
+		e.Breach("history of %d holds is not that of a lock", taken)
 		for _, op := range h.ops {
 			e.Logf("%v %+v %v..%v", op.ClientId, op.Input, time.Duration(op.Call), time.Duration(op.Return))
 		}

@@ -3,51 +3,111 @@ package locktest
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
-// failureLimit ends a case that hangs because of what was switched off.
-const failureLimit = 15 * time.Second
+const (
+	// failureLimit ends a case that hangs because of what was switched off.
+	failureLimit = 15 * time.Second
+	// caseLimit ends a case of the suite that hangs.
+	caseLimit = 5 * time.Minute
+	// tries is how often a case is run whose machine stood still meanwhile.
+	tries = 3
+)
 
 // Failure runs one case and returns how it failed first; "" if it passed. Nothing of
 // it fails the test that calls.
 func Failure(h Harness, id string) string {
 	r := &recorder{}
+	r.carry(failureLimit, func() { RunOne(r, h, id) })
+	return r.first()
+}
+
+// judge runs a case. A failure counts at once if it is a breach of what the lock is
+// for (Env.Breach); a missed time only if neither the machine nor the store stood still
+// meanwhile, since a process that does not run can keep no time.
+func judge(t *testing.T, h Harness, c Case, m *meter) {
+	for n := 1; ; n++ {
+		r := &recorder{}
+		began := time.Now()
+		r.carry(caseLimit, func() { c.Run(newEnv(r, h, c)) })
+		if r.first() == "" {
+			t.Log(strings.Join(r.logs, "\n"))
+			return
+		}
+		if stall := m.worst(began); stall > stalled && !r.breach && n < tries {
+			t.Logf("once more, for the machine or the store stood still for %v: %s", stall, strings.Join(r.failures, "\n"))
+			continue
+		}
+		t.Errorf("%s\n%s", strings.Join(r.failures, "\n"), strings.Join(r.logs, "\n"))
+		return
+	}
+}
+
+// recorder is a T that remembers what it is told.
+type recorder struct {
+	mu       sync.Mutex
+	failures []string
+	logs     []string
+	breach   bool
+	cleanups []func()
+}
+
+// carry runs f on a goroutine that Fatalf may end, and the clean-ups afterwards.
+func (r *recorder) carry(limit time.Duration, f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		RunOne(r, h, id)
+		f()
 	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
 	select {
 	case <-done:
-	case <-time.After(failureLimit):
-		r.Errorf("the case did not end within %v", failureLimit)
+	case <-t.C:
+		r.Errorf("the case did not end within %v", limit)
 	}
 	r.clean()
 	<-done // the providers are closed: what hung has ended
 	r.clean()
+}
+
+func (r *recorder) first() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.first
+	if len(r.failures) == 0 {
+		return ""
+	}
+	return short(r.failures[0])
 }
 
-// recorder is a T that only remembers the first failure.
-type recorder struct {
-	mu       sync.Mutex
-	first    string
-	cleanups []func()
-}
+func (r *recorder) Helper()      {}
+func (r *recorder) Name() string { return "recorder" }
 
-func (r *recorder) Helper()             {}
-func (r *recorder) Name() string        { return "recorder" }
-func (r *recorder) Logf(string, ...any) {}
+func (r *recorder) Logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+}
 
 func (r *recorder) Errorf(format string, args ...any) {
+	where := caller()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first == "" {
-		r.first = short(fmt.Sprintf(format, args...))
+	r.failures = append(r.failures, fmt.Sprintf(format, args...)+" ("+where+")")
+}
+
+// caller is the first line outside the suite's helpers.
+func caller() string {
+	for skip := 2; ; skip++ {
+		_, file, line, ok := runtime.Caller(skip)
+		name := file[strings.LastIndexByte(file, '/')+1:]
+		if !ok || (name != "recorder.go" && name != "harness.go" && name != "waiting.go") {
+			return fmt.Sprintf("%s:%d", name, line)
+		}
 	}
 }
 
@@ -56,10 +116,12 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-func (r *recorder) Failed() bool {
+// Breach is Errorf for a failure that no busy machine excuses.
+func (r *recorder) Breach(format string, args ...any) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.first != ""
+	r.breach = true
+	r.mu.Unlock()
+	r.Errorf(format, args...)
 }
 
 func (r *recorder) Cleanup(f func()) {

@@ -26,6 +26,7 @@ func Cases() []Case {
 // server in parallel, and prints how many there were.
 func Run(t *testing.T, h Harness) {
 	var all, own atomic.Int32
+	m := startMeter(t, h)
 	t.Run("shared", func(t *testing.T) {
 		for _, c := range Cases() {
 			if c.Own || (c.Only != "" && c.Only != h.Backend) {
@@ -34,7 +35,7 @@ func Run(t *testing.T, h Harness) {
 			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
 				t.Parallel()
 				all.Add(1)
-				c.Run(newEnv(t, h, c))
+				judge(t, h, c, m)
 			})
 		}
 	})
@@ -46,7 +47,7 @@ func Run(t *testing.T, h Harness) {
 			t.Run(c.ID+"_"+c.Name, func(t *testing.T) {
 				all.Add(1)
 				own.Add(1)
-				c.Run(newEnv(t, h, c))
+				judge(t, h, c, m)
 			})
 		}
 	})
