@@ -69,6 +69,18 @@ type Batch struct {
 	Epoch    int64   `json:"epoch"`
 	Activity string  `json:"activity"`
 	Orders   []Order `json:"orders"`
+
+	Replay *Replayed `json:"replay,omitempty"` // nil: the orders came from the gate
+}
+
+// Replayed marks a batch whose orders a replay has appended again.
+type Replayed struct {
+	Run string `json:"run,omitempty"`
+	// From is the lowest sequence number of the messages whose orders these are; 0:
+	// they were not read in the log. A reader of both need not look at the copy.
+	From uint64 `json:"from,omitempty"`
+	// Held asks to decide the held orders among them now; without it they stay held.
+	Held bool `json:"held,omitempty"`
 }
 
 // NewBatch returns an empty batch under a fresh id.

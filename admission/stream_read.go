@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	// readPage is how many messages one request for pages asks for: at most 16 MiB.
-	readPage = 64
+	// A page is about readBytes, whatever the size of the messages: it begins with
+	// firstPage messages and goes on with as many as fit, at most mostPage.
+	readBytes = 1 << 20
+	firstPage = 4
+	mostPage  = 256
 	// readWait bounds one request, readAttempts how many may bring nothing in a row.
 	readWait     = 2 * time.Second
 	readAttempts = 5
@@ -37,9 +40,15 @@ func (l *Log) All() string { return l.config.Namespace + ".orders.>" }
 // its own, without acknowledgements, and touches no worker's. Messages that expire
 // while they are read are left out. left is how many are still to come, about.
 func (l *Log) Read(ctx context.Context, filter string, from, to uint64, each func(page []Message, left uint64) error) error {
+	return ReadStream(ctx, l.js, l.StreamName(), filter, from, to, each)
+}
+
+// ReadStream reads any stream as Log.Read reads the order log.
+func ReadStream(ctx context.Context, js jetstream.JetStream, stream, filter string, from, to uint64, each func(page []Message, left uint64) error) error {
+	r := &reader{js: js, stream: stream, filter: filter, to: to, each: each, page: firstPage}
 	from = max(from, 1)
 	for failures := 0; from <= to; {
-		next, err := l.read(ctx, filter, from, to, each)
+		next, err := r.read(ctx, from)
 		var stopped *stoppedError
 		switch {
 		case errors.As(err, &stopped):
@@ -54,7 +63,7 @@ func (l *Log) Read(ctx context.Context, filter string, from, to uint64, each fun
 			failures++
 		}
 		if failures == readAttempts {
-			return fmt.Errorf("read stream %s from message %d: %w", l.StreamName(), next, err)
+			return fmt.Errorf("read stream %s from message %d: %w", stream, next, err)
 		}
 		from = next
 	}
@@ -67,10 +76,19 @@ type stoppedError struct{ error }
 // errGap says that messages got lost between server and reader.
 var errGap = errors.New("messages are missing in what the server sent")
 
+// reader is one reading of a stream.
+type reader struct {
+	js             jetstream.JetStream
+	stream, filter string
+	to             uint64
+	each           func([]Message, uint64) error
+	page           uint64 // messages that the next request asks for
+}
+
 // read reads with one consumer, and returns where to go on after an error.
-func (l *Log) read(ctx context.Context, filter string, from, to uint64, each func([]Message, uint64) error) (uint64, error) {
-	consumer, err := l.js.CreateConsumer(ctx, l.StreamName(), jetstream.ConsumerConfig{
-		Description: "reads the log beside the workers", FilterSubject: filter,
+func (r *reader) read(ctx context.Context, from uint64) (uint64, error) {
+	consumer, err := r.js.CreateConsumer(ctx, r.stream, jetstream.ConsumerConfig{
+		Description: "reads beside the workers", FilterSubject: r.filter,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: readIdle,
 	})
@@ -81,24 +99,25 @@ func (l *Log) read(ctx context.Context, filter string, from, to uint64, each fun
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWait)
 		defer cancel()
-		_ = l.js.DeleteConsumer(ctx, l.StreamName(), info.Name) // or the server does, when it is idle
+		_ = r.js.DeleteConsumer(ctx, r.stream, info.Name) // or the server does, when it is idle
 	}()
 	delivered := uint64(0)
 	for left := info.NumPending; left > 0; {
-		page, rest, err := fetchPage(ctx, consumer, min(left, readPage), &delivered)
+		page, rest, err := fetchPage(ctx, consumer, min(left, r.page), &delivered)
 		if len(page) == 0 && err == nil {
 			err = errGap
 		}
+		r.fit(page)
 		done := false
 		for i, m := range page {
-			if done = m.Seq > to; done {
+			if done = m.Seq > r.to; done {
 				page, rest = page[:i], 0
 				break
 			}
 		}
 		if len(page) > 0 {
 			from = page[len(page)-1].Seq + 1
-			if err := each(page, rest); err != nil {
+			if err := r.each(page, rest); err != nil {
 				return from, &stoppedError{err}
 			}
 		}
@@ -111,6 +130,15 @@ func (l *Log) read(ctx context.Context, filter string, from, to uint64, each fun
 		left = rest
 	}
 	return from, nil
+}
+
+// fit sets the length of the next page by the largest message of this one.
+func (r *reader) fit(page []Message) {
+	largest := 1
+	for _, m := range page {
+		largest = max(largest, len(m.Data))
+	}
+	r.page = uint64(min(max(readBytes/largest, firstPage), mostPage))
 }
 
 // fetchPage takes the next messages and checks that none is missing among them.

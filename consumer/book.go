@@ -33,6 +33,13 @@ type book struct {
 type outcome struct {
 	status admission.Status
 	reason string
+	row    rowKey // of a row that was there
+}
+
+// rowKey is what a row says of its order beside the outcome.
+type rowKey struct {
+	activity, sku, user string
+	quantity            int64
 }
 
 type skuRow struct{ stock, limit, price int64 }
@@ -62,7 +69,9 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	// One round trip; each statement is a new one, with a snapshot of its own
 	// taken after the lock was granted.
 	var batch pgx.Batch
-	batch.Queue(sqlTerm, term.Partition, term.Number)
+	if !term.operators() {
+		batch.Queue(sqlTerm, term.Partition, term.Number)
+	}
 	batch.Queue(sqlLockSKUs, activities, skus)
 	batch.Queue(sqlActivities, names)
 	batch.Queue(sqlDecided, ids)
@@ -70,14 +79,8 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { _ = results.Close() }()
 
-	var settled int64
-	if err := results.QueryRow().Scan(&settled); errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrFenced
-	} else if err != nil {
-		return nil, fmt.Errorf("check the term: %w", err)
-	}
-	if uint64(settled) < term.Reached {
-		return nil, ErrFellBack
+	if err := checkTerm(results, term); err != nil {
+		return nil, err
 	}
 	if err := b.readSKUs(results); err != nil {
 		return nil, fmt.Errorf("lock the SKUs: %w", err)
@@ -92,6 +95,22 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 		return nil, fmt.Errorf("count the buyers' units: %w", err)
 	}
 	return b, results.Close()
+}
+
+func checkTerm(results pgx.BatchResults, term Term) error {
+	if term.operators() {
+		return nil
+	}
+	var settled int64
+	if err := results.QueryRow().Scan(&settled); errors.Is(err, pgx.ErrNoRows) {
+		return ErrFenced
+	} else if err != nil {
+		return fmt.Errorf("check the term: %w", err)
+	}
+	if uint64(settled) < term.Reached {
+		return ErrFellBack
+	}
+	return nil
 }
 
 func (b *book) readSKUs(results pgx.BatchResults) error {
@@ -130,7 +149,7 @@ func (b *book) readDecided(results pgx.BatchResults) error {
 	}
 	var id string
 	var was outcome
-	_, err = pgx.ForEachRow(rows, []any{&id, &was.status, &was.reason}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &was.status, &was.reason, &was.row.activity, &was.row.sku, &was.row.user, &was.row.quantity}, func() error {
 		b.decided[id] = was
 		return nil
 	})
@@ -156,31 +175,59 @@ func (b *book) decideAll(deliveries []Delivery) []Decision {
 	var decisions []Decision
 	for _, d := range deliveries {
 		for _, o := range d.Orders {
-			decision := Decision{Order: o, Activity: d.Activity, Epoch: b.activities[d.Activity].epoch, Seq: d.Seq}
-			was, ok := b.decided[o.ID]
-			if decision.Already = ok; !ok {
-				was.status, was.reason = b.decide(d, o)
-				// A right gate of this epoch would not have admitted it.
-				if d.Epoch == decision.Epoch && was.status == admission.Rejected {
-					b.liars[d.Activity] = true
-				}
-				b.decided[o.ID] = was
-				b.reserved[o.ID] = d.Epoch
-			}
-			decision.Status, decision.Reason = was.status, was.reason
-			decisions = append(decisions, decision)
+			decisions = append(decisions, b.decideOne(d, o))
 		}
 	}
 	return decisions
 }
 
+func (b *book) decideOne(d Delivery, o admission.Order) Decision {
+	decision := Decision{
+		Order: o, Activity: d.Activity, Epoch: b.activities[d.Activity].epoch, Seq: d.Seq, Deliveries: d.Deliveries,
+	}
+	was, known := b.decided[o.ID]
+	switch {
+	case !known:
+		was.status, was.reason = b.decide(d, o)
+	case b.reopens(d, o, was):
+		// Whatever the epoch: every gate since has counted the held order.
+		was.status, was.reason = b.decideCharged(d, o)
+		decision.Reopened = was.status != admission.Held
+		decision.Already = !decision.Reopened
+	default:
+		decision.Already = true
+	}
+	if !decision.Already {
+		// A right gate of this epoch would not have admitted it.
+		if d.Epoch == decision.Epoch && was.status == admission.Rejected {
+			b.liars[d.Activity] = true
+		}
+		b.decided[o.ID] = was
+		b.reserved[o.ID] = d.Epoch
+	}
+	decision.Status, decision.Reason = was.status, was.reason
+	return decision
+}
+
+// reopens says whether a delivery asks to decide an order that is held. One that is
+// not what the row says is not this order.
+func (b *book) reopens(d Delivery, o admission.Order, was outcome) bool {
+	return was.status == admission.Held && d.Replay != nil && d.Replay.Held &&
+		was.row == rowKey{d.Activity, o.SKU, o.User, o.Quantity}
+}
+
 // decide is the rule: an order of an older epoch is stale, because the gate that
 // charged it is gone and the new one was filled without it; else limit, then stock.
 func (b *book) decide(d Delivery, o admission.Order) (admission.Status, string) {
-	activity, known := b.activities[d.Activity]
-	if known && d.Epoch < activity.epoch {
+	if activity, known := b.activities[d.Activity]; known && d.Epoch < activity.epoch {
 		return admission.Rejected, admission.ReasonStale
 	}
+	return b.decideCharged(d, o)
+}
+
+// decideCharged decides an order that the present gate has charged.
+func (b *book) decideCharged(d Delivery, o admission.Order) (admission.Status, string) {
+	activity, known := b.activities[d.Activity]
 	sku := b.skus[skuKey{d.Activity, o.SKU}]
 	if !known || sku == nil {
 		return admission.Held, "unknown activity or SKU"
@@ -214,7 +261,9 @@ func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64)
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlStock, activities, skus, units)
-	batch.Queue(sqlPosition, term.Partition, int64(upTo))
+	if !term.operators() {
+		batch.Queue(sqlPosition, term.Partition, int64(upTo))
+	}
 	if len(b.liars) > 0 {
 		batch.Queue(sqlSuspect, slices.Collect(maps.Keys(b.liars)))
 	}
@@ -227,8 +276,8 @@ func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64)
 	if int(tag.RowsAffected()) != len(skus) {
 		return fmt.Errorf("take the units: the guard stopped %d of %d SKUs; the books do not agree, run seckill audit", len(skus)-int(tag.RowsAffected()), len(skus))
 	}
-	if _, err := results.Exec(); err != nil {
+	if err := results.Close(); err != nil {
 		return fmt.Errorf("note the settled position: %w", err)
 	}
-	return results.Close()
+	return nil
 }

@@ -1,7 +1,9 @@
 package consumer
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,9 @@ import (
 
 	"seckill/admission"
 )
+
+// unknownActivity stands for the activity of a message that cannot be read.
+const unknownActivity = "unknown"
 
 // deadTimeout bounds one write to the dead-letter stream.
 const deadTimeout = 2 * time.Second
@@ -26,7 +31,7 @@ type DeadLetter struct {
 	Reason     string           `json:"reason"`
 	Detail     string           `json:"detail"`
 	Seq        uint64           `json:"seq"`
-	Deliveries uint64           `json:"deliveries"`
+	Deliveries uint64           `json:"deliveries"` // of the log message, when the letter was written
 	At         time.Time        `json:"at"`
 	Data       []byte           `json:"data,omitempty"` // of a log message that cannot be read
 }
@@ -59,30 +64,70 @@ func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, namespace stri
 // StreamName is the name of the JetStream stream.
 func (d *DeadLetters) StreamName() string { return strings.ToUpper(d.namespace) + "_DEAD" }
 
-// Broken keeps a log message that cannot be read.
-func (d *DeadLetters) Broken(ctx context.Context, seq uint64, data []byte, why error) error {
-	letter := DeadLetter{
-		Version: 1, Activity: "unknown", Reason: "unreadable", Detail: why.Error(), Seq: seq, Data: data,
+// Broken keeps a log message that cannot be read, unless it is kept already: a log
+// that is settled again from its beginning brings it once more.
+func (d *DeadLetters) Broken(ctx context.Context, from Delivery, data []byte, why error) error {
+	kept, err := d.Find(ctx, unknownActivity, func(l Letter) bool {
+		return l.Order == nil && l.Seq == from.Seq && bytes.Equal(l.Data, data)
+	})
+	if err != nil || len(kept) > 0 {
+		return err
 	}
-	return d.write(ctx, fmt.Sprintf("dead:message:%d", seq), letter)
+	letter := DeadLetter{
+		Version: 1, Activity: unknownActivity, Reason: "unreadable", Detail: why.Error(),
+		Seq: from.Seq, Deliveries: from.Deliveries, Data: data,
+	}
+	// The content too: a log that was made anew has another message of this number.
+	return d.write(ctx, fmt.Sprintf("dead:message:%d:%x", from.Seq, sha256.Sum256(data)), letter)
 }
 
 // Held keeps every order of the decisions that is held. It is called before the
-// acknowledgement, and again on every redelivery: the message id makes it one.
+// acknowledgement, and again on every redelivery: an order that had been held before
+// is kept only if it is not yet.
 func (d *DeadLetters) Held(ctx context.Context, decisions []Decision) error {
 	for _, decision := range decisions {
 		if decision.Status != admission.Held {
 			continue
 		}
+		if decision.Already {
+			kept, err := d.Find(ctx, decision.Activity, letterOf(decision.ID))
+			if err != nil {
+				return err
+			}
+			if len(kept) > 0 {
+				continue
+			}
+		}
 		letter := DeadLetter{
-			Version: 1, Order: &decision.Order, Activity: decision.Activity,
-			Reason: "unsettleable", Detail: decision.Reason, Seq: decision.Seq,
+			Version: 1, Order: &decision.Order, Activity: decision.Activity, Reason: "unsettleable",
+			Detail: decision.Reason, Seq: decision.Seq, Deliveries: decision.Deliveries,
 		}
 		if err := d.write(ctx, "dead:"+decision.ID, letter); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Decided removes the dead letters of orders that were held and are decided now.
+func (d *DeadLetters) Decided(ctx context.Context, decisions []Decision) error {
+	for _, decision := range decisions {
+		if !decision.Reopened {
+			continue
+		}
+		letters, err := d.Find(ctx, decision.Activity, letterOf(decision.ID))
+		if err != nil {
+			return err
+		}
+		if err := d.Remove(ctx, letters...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func letterOf(order string) func(Letter) bool {
+	return func(l Letter) bool { return l.Order != nil && l.Order.ID == order }
 }
 
 func (d *DeadLetters) write(ctx context.Context, id string, letter DeadLetter) error {

@@ -49,10 +49,15 @@ type Term struct {
 	Reached   uint64 // position that the holder knows to be committed
 }
 
+// operators says that no partition is settled: an operator decides held orders, and
+// their rows are the guard.
+func (t Term) operators() bool { return t.Number == 0 }
+
 // Delivery is one message of the order log.
 type Delivery struct {
 	admission.Batch
-	Seq uint64
+	Seq        uint64
+	Deliveries uint64 // how often the log has delivered it
 }
 
 // Decision is what the ledger has decided about one delivered order.
@@ -63,7 +68,10 @@ type Decision struct {
 	Status   admission.Status
 	Reason   string
 	Already  bool // it had been decided before
-	Seq      uint64
+	Reopened bool // it was held, and is decided now
+
+	Seq        uint64
+	Deliveries uint64
 }
 
 // Settle decides the orders of a partition's deliveries, in log order, in one
@@ -115,6 +123,9 @@ func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, u
 	if err := insertDecisions(ctx, tx, term, b, decisions); err != nil {
 		return nil, err
 	}
+	if err := updateHeld(ctx, tx, term, b, decisions); err != nil {
+		return nil, err
+	}
 	if err := b.moveStock(ctx, tx, term, upTo); err != nil {
 		return nil, err
 	}
@@ -125,7 +136,7 @@ func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, u
 func insertDecisions(ctx context.Context, tx pgx.Tx, term Term, b *book, decisions []Decision) error {
 	var c columns
 	for i := range decisions {
-		if !decisions[i].Already {
+		if !decisions[i].Already && !decisions[i].Reopened {
 			c.add(&decisions[i], b)
 		}
 	}

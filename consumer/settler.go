@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -189,7 +190,7 @@ func (s *settler) collect(into []message, batch jetstream.MessageBatch) ([]messa
 		}
 		next := message{Msg: m}
 		next.Batch, next.broken = admission.DecodeBatch(m.Data())
-		next.Seq = meta.Sequence.Stream
+		next.Seq, next.Deliveries = meta.Sequence.Stream, meta.NumDelivered
 		into = append(into, next)
 	}
 	return into, batch.Error()
@@ -211,7 +212,7 @@ func (s *settler) settle(taking, hold context.Context, messages []message) error
 	var deliveries []Delivery
 	for _, m := range messages {
 		if m.broken != nil {
-			if err := s.Dead.Broken(hold, m.Seq, m.Data(), m.broken); err != nil {
+			if err := s.Dead.Broken(hold, m.Delivery, m.Data(), m.broken); err != nil {
 				return err
 			}
 			continue
@@ -225,7 +226,10 @@ func (s *settler) settle(taking, hold context.Context, messages []message) error
 	if err := s.Dead.Held(hold, decisions); err != nil {
 		return err
 	}
-	s.tellGate(hold, decisions)
+	tellGate(hold, s.Gate, s.Logger, decisions)
+	if err := s.Dead.Decided(hold, decisions); err != nil {
+		s.Logger.Warn("dead letters of decided orders are left; seckill dlq shows them as decided", "error", err)
+	}
 	for _, m := range messages {
 		if err := m.Ack(); err != nil {
 			return fmt.Errorf("acknowledge message %d: %w", m.Seq, err)
@@ -315,23 +319,19 @@ func withOrders(deliveries []Delivery) []Delivery {
 	return slices.DeleteFunc(slices.Clone(deliveries), func(d Delivery) bool { return len(d.Orders) == 0 })
 }
 
-// tellGate brings the outcomes to the gates. What does not arrive is brought by
-// the sweep: the pending record is the reminder.
-func (s *settler) tellGate(ctx context.Context, decisions []Decision) {
-	type life struct {
-		activity string
-		epoch    int64
-	}
-	outcomes := map[life][]admission.Outcome{}
+// tellGate brings the outcomes to the gates. What does not arrive is brought by the
+// sweep or the release job: a pending record or a mark on the row is the reminder.
+func tellGate(ctx context.Context, gate *admission.Gate, logger *slog.Logger, decisions []Decision) {
+	outcomes := map[gateLife][]admission.Outcome{}
 	for _, d := range decisions {
 		if d.Status != admission.Held {
-			k := life{d.Activity, d.Epoch}
+			k := gateLife{d.Activity, d.Epoch}
 			outcomes[k] = append(outcomes[k], admission.Outcome{ID: d.ID, Live: d.Status.Live()})
 		}
 	}
 	for k, list := range outcomes {
-		if err := s.Gate.Settle(ctx, k.activity, k.epoch, list); err != nil {
-			s.Logger.Warn("gate was not told; the sweep will", "activity", k.activity, "orders", len(list), "error", err)
+		if err := gate.Settle(ctx, k.activity, k.epoch, list); err != nil {
+			logger.Warn("gate was not told; it will be", "activity", k.activity, "orders", len(list), "error", err)
 		}
 	}
 }

@@ -24,6 +24,7 @@ var (
 	sqlActivities = statement("settle_activities")
 	sqlLiveUnits  = statement("settle_live_units")
 	sqlInsert     = statement("settle_insert")
+	sqlHeld       = statement("settle_held")
 	sqlStock      = statement("settle_stock")
 	sqlPosition   = statement("settle_position")
 	sqlSuspect    = statement("settle_suspect")
