@@ -6,6 +6,7 @@ ONESHOT ?=
 # Two packages at a time: each brings four servers of its own.
 TESTFLAGS ?= -p 2 -timeout 15m
 BENCH ?= .
+SEED ?= 1
 # In CI each benchmark runs once, so that it does not rot; by hand it is measured.
 BENCHTIME ?= $(if $(CI),1x,1s)
 
@@ -15,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench lint fmt clean install install-test
+.PHONY: help run test build bench chaos lint fmt clean install install-test
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ lint: ## gofumpt, go vet, staticcheck (an exception is a //lint:ignore with its 
 
 bench: install-test ## benchmarks, once each if CI is set (BENCH=pattern, BENCHTIME=2s)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(TESTFLAGS) ./...
+
+chaos: install build ## 200 random kills under load on each lock backend (SEED=n: another schedule)
+	bin/seckill-lab chaos --kills 200 --lock both --seed $(SEED) --report cmd/seckill-lab/CHAOS.md
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .

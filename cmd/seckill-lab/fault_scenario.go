@@ -72,7 +72,9 @@ var pauseScenarios = []scenario{
 	}},
 }
 
-func link(name string, make func() fault) scenario { return scenario{name: name, workers: 2, fault: make} }
+func link(name string, make func() fault) scenario {
+	return scenario{name: name, workers: 2, fault: make}
+}
 
 // On the links, a fault lasts longer than twice the lease's TTL as well.
 var networkScenarios = func() (list []scenario) {
