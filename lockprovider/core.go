@@ -29,6 +29,8 @@ type core struct {
 	origin  string // makes nonces of this provider unlike all others
 	serial  atomic.Uint64
 
+	examining atomic.Bool // suspectAll is under way
+
 	ctx     context.Context // ends when the provider has stopped
 	stop    context.CancelFunc
 	closing chan struct{} // closed when Close begins

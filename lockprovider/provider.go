@@ -55,7 +55,7 @@ type Info struct {
 	Token   uint64        `json:"token"`
 	TTL     time.Duration `json:"ttl"`     // left, by the store's clock, unless renewed
 	Since   time.Time     `json:"since"`   // start of the hold: Redis's clock, or the holder's on etcd
-	Waiters int           `json:"waiters"` // etcd: queued acquisitions; Redis: waiting processes
+	Waiters int           `json:"waiters"` // etcd: queued acquisitions; Redis: waiting processes, for up to a second after the last
 }
 
 // Provider grants leases. It is safe for concurrent use; one per process and
@@ -66,7 +66,8 @@ type Provider struct {
 
 // Acquire waits for name. It returns when the lease is granted, when the limit of
 // WithWait is over (ErrWaitTimeout, or ErrUnavailable if the store failed last),
-// when ctx ends (context.Cause(ctx)), or when the provider closes (ErrClosed).
+// when ctx ends (context.Cause(ctx)), when the provider closes (ErrClosed), or, on
+// etcd, when the session under which it waits ends (*LostError; acquire again).
 // These limits hold even if the store never answers. After an error nothing stays
 // locked: an attempt whose outcome is unknown is undone in the background.
 //

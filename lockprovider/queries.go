@@ -65,28 +65,50 @@ func (c *core) suspect(owner string, hint Reason) {
 	}
 	go func() {
 		defer c.end()
-		ctx, cancel := context.WithTimeout(c.ctx, callLimit(h.granted))
-		defer cancel()
-		if why, err := c.backend.check(ctx, h); err == nil && why != 0 {
-			if hint != 0 {
-				why = hint
-			}
-			h.lose(why, nil)
-		}
+		_ = c.examine(h, hint)
 	}()
 }
 
-// suspectAll asks about every hold, after a gap in what a backend hears.
+// examine ends a hold that the store no longer knows.
+func (c *core) examine(h *hold, hint Reason) error {
+	ctx, cancel := context.WithTimeout(c.ctx, callLimit(h.granted))
+	defer cancel()
+	why, err := c.backend.check(ctx, h)
+	if err != nil || why == 0 {
+		return err
+	}
+	if hint != 0 {
+		why = hint
+	}
+	h.lose(why, nil)
+	return nil
+}
+
+// suspectAll examines every hold, after a gap in what a backend hears; one after the
+// other, and not while another look is under way. Renewal does the rest.
 func (c *core) suspectAll() {
-	c.mu.Lock()
-	owners := make([]string, 0, len(c.holds))
-	for o := range c.holds {
-		owners = append(owners, o)
+	if !c.examining.CompareAndSwap(false, true) {
+		return
 	}
-	c.mu.Unlock()
-	for _, o := range owners {
-		c.suspect(o, 0)
+	if !c.begin(false) {
+		c.examining.Store(false)
+		return
 	}
+	go func() {
+		defer c.end()
+		defer c.examining.Store(false)
+		c.mu.Lock()
+		holds := make([]*hold, 0, len(c.holds))
+		for _, h := range c.holds {
+			holds = append(holds, h)
+		}
+		c.mu.Unlock()
+		for _, h := range holds {
+			if c.examine(h, 0) != nil {
+				return
+			}
+		}
+	}()
 }
 
 // span starts a span, or none.

@@ -66,22 +66,30 @@ func newRedisBackend(client redis.UniversalClient, cfg Config, owned bool) *redi
 	return b
 }
 
-func (b *redisBackend) name() string                           { return "redis" }
-func (b *redisBackend) shared() bool                           { return false }
-func (b *redisBackend) batch() int                             { return renewalBatch }
+func (b *redisBackend) name() string { return "redis" }
+
+func (b *redisBackend) shared() bool { return false }
+
+func (b *redisBackend) batch() int { return renewalBatch }
+
 func (b *redisBackend) roundTTL(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 
 func (b *redisBackend) lockKey(name string) string { return b.tag + "held:" + encodeName(name) }
-func (b *redisBackend) index() string              { return b.tag + "index" }
-func (b *redisBackend) fence() string              { return b.tag + "fence" }
+
+func (b *redisBackend) index() string { return b.tag + "index" }
+
+func (b *redisBackend) fence() string { return b.tag + "fence" }
+
 func (b *redisBackend) wakeChannel(name string) string {
 	return b.tag + "wake:" + encodeName(name)
 }
+
 func (b *redisBackend) evictions() string { return b.tag + "evicted" }
 
 func (b *redisBackend) openSession(context.Context, time.Duration) (int64, time.Duration, error) {
 	return 0, 0, errors.ErrUnsupported
 }
+
 func (b *redisBackend) endSession(context.Context, *session) error { return errors.ErrUnsupported }
 
 // listen looks once whether the server may throw locks away; the subscriptions start
@@ -93,22 +101,6 @@ func (b *redisBackend) listen(ctx context.Context) {
 		for b.checkServer(ctx) != nil && sleep(ctx, policyPause) {
 		}
 	}()
-}
-
-// checkServer warns of an eviction policy that deletes keys with an expiry. A server
-// that does not show its configuration is believed.
-func (b *redisBackend) checkServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit(b.core.cfg.TTL))
-	defer cancel()
-	settings, err := b.client.ConfigGet(ctx, "maxmemory-policy").Result()
-	var refused redis.Error
-	if errors.As(err, &refused) {
-		return nil
-	}
-	if policy := settings["maxmemory-policy"]; err == nil && policy != "" && policy != "noeviction" {
-		b.core.log.Warn("redis may evict locks when its memory is full; set maxmemory-policy noeviction", "maxmemory_policy", policy)
-	}
-	return err
 }
 
 func (b *redisBackend) close() error {
@@ -214,21 +206,6 @@ func (b *redisBackend) giveBack(ctx context.Context, name, owner string) (bool, 
 	return n == 1, err
 }
 
-func (b *redisBackend) check(ctx context.Context, h *hold) (Reason, error) {
-	owner, err := b.client.HGet(ctx, b.lockKey(h.name), "o").Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return Revoked, nil
-	case err != nil && errors.Is(redisError(err, h.name), ErrForeignKey):
-		return Stolen, nil
-	case err != nil:
-		return 0, err
-	case owner != h.owner:
-		return Stolen, nil
-	}
-	return 0, nil
-}
-
 func (b *redisBackend) force(ctx context.Context, name string, token uint64) error {
 	n, err := forceScript.Run(
 		ctx, b.client, []string{b.lockKey(name), b.index()},
@@ -243,72 +220,6 @@ func (b *redisBackend) force(ctx context.Context, name string, token uint64) err
 		return ErrTokenMismatch
 	}
 	return nil
-}
-
-func (b *redisBackend) list(ctx context.Context, prefix string, exact bool) ([]Info, error) {
-	how := "prefix"
-	if exact {
-		how = "exact"
-	}
-	rows, err := listScript.Run(ctx, b.client, []string{b.index()}, b.tag+"held:", encodeName(prefix), how).Slice()
-	if err != nil {
-		return nil, redisError(err, prefix)
-	}
-	infos := make([]Info, 0, len(rows))
-	for _, r := range rows {
-		row, _ := r.([]any)
-		if len(row) != 6 {
-			return nil, fmt.Errorf("list script: row of %d fields", len(row))
-		}
-		name, err := decodeName(text(row[0]))
-		if err != nil {
-			return nil, err
-		}
-		infos = append(infos, redisInfo(name, row[1:]))
-	}
-	return infos, b.countWaiters(ctx, infos)
-}
-
-// countWaiters fills in how many processes listen for each lock's release.
-func (b *redisBackend) countWaiters(ctx context.Context, infos []Info) error {
-	if len(infos) == 0 {
-		return nil
-	}
-	channels := make([]string, len(infos))
-	for i, in := range infos {
-		channels[i] = b.wakeChannel(in.Name)
-	}
-	var counts map[string]int64
-	var err error
-	if b.sharded {
-		counts, err = b.shardCounts(ctx, channels)
-	} else {
-		counts, err = b.client.PubSubNumSub(ctx, channels...).Result()
-	}
-	for i := range infos {
-		infos[i].Waiters = int(counts[channels[i]])
-	}
-	return err
-}
-
-// shardCounts asks the node that owns the namespace's slot.
-func (b *redisBackend) shardCounts(ctx context.Context, channels []string) (map[string]int64, error) {
-	node, err := b.client.(*redis.ClusterClient).MasterForKey(ctx, b.index())
-	if err != nil {
-		return nil, err
-	}
-	return node.PubSubShardNumSub(ctx, channels...).Result()
-}
-
-// redisInfo reads {ms left, owner, token, note, since in ms}.
-func redisInfo(name string, f []any) Info {
-	ms, _ := f[0].(int64)
-	token, _ := strconv.ParseUint(text(f[2]), 10, 64)
-	since, _ := strconv.ParseInt(text(f[4]), 10, 64)
-	return Info{
-		Name: name, Owner: text(f[1]), Note: text(f[3]), Token: token,
-		TTL: time.Duration(max(ms, 0)) * time.Millisecond, Since: time.UnixMilli(since),
-	}
 }
 
 // redisError tells a key of another type apart from a store that failed.

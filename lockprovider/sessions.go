@@ -42,12 +42,24 @@ func (c *core) joinSession(a *attempt) error {
 		c.leaveSession(s) // was counted before
 		return nil
 	}
-	c.leaveSession(a.sess)
 	if a.sess != nil {
-		c.rename(a) // what the old session held dies with it
+		c.moveOut(a)
 	}
 	a.sess = s
 	return nil
+}
+
+// moveOut takes an attempt out of a session that was replaced. What it may have left
+// there dies with a lost session; under a retired one, which may live on, it is undone.
+func (c *core) moveOut(a *attempt) {
+	c.mu.Lock()
+	lives := a.sess.lost == 0
+	c.mu.Unlock()
+	if lives && (a.landed || a.unsure) {
+		c.undoLater(a)
+	}
+	c.rename(a)
+	c.leaveSession(a.sess)
 }
 
 // findSession returns a usable session and counts the caller as a user, or else an
@@ -63,7 +75,7 @@ func (c *core) findSession(ttl time.Duration) (*session, *opening, error) {
 			return s, nil, nil
 		}
 		if p.left(now) > 0 {
-			return nil, nil, fmt.Errorf("session has %v left and its renewal fails: %w", p.left(now), errors.Join(s.cause))
+			return nil, nil, errors.Join(fmt.Errorf("session has only %v left until its renewal is confirmed", p.left(now)), s.cause)
 		}
 	}
 	if o := c.opening[ttl]; o != nil {

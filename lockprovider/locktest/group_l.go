@@ -240,6 +240,9 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 	if err := missing(acked, list); err != nil {
 		e.Breach("%v; %d of %d there", err, len(list), len(acked))
 	}
+	if len(acked) == 0 {
+		e.Errorf("nobody added a number: that shows nothing")
+	}
 	e.Logf("%d numbers added, %d refused by the fence", len(acked), refused.Load())
 }
 

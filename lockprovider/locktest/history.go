@@ -67,6 +67,9 @@ func (h *history) check(e *Env) {
 			taken++
 		}
 	}
+	if taken == 0 {
+		e.Errorf("a history without a single hold shows nothing")
+	}
 	switch porcupine.CheckOperationsTimeout(lockModel, h.ops, time.Minute) {
 	case porcupine.Illegal:
 		e.Breach("history of %d holds is not that of a lock", taken)

@@ -1,0 +1,76 @@
+package lockprovider_test
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/lockprovider"
+	"seckill/lockprovider/locktest"
+)
+
+// TestRedisCluster runs the cases that need no proxy against a Redis in cluster mode:
+// keys stay within one slot, and sharded channels wake waiters and evict holders.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	h := harness(t, "redis")
+	h.Address = cluster(t)
+	h.Adjust = func(cfg *lockprovider.Config) { cfg.RedisURL += "," + cfg.RedisURL } // two addresses mean a cluster
+	for _, id := range []string{"A1", "A5", "A7", "B1", "B2", "C1", "C4", "C5", "C14", "D4", "E1", "E2", "F1", "H1", "H2", "I1"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			locktest.RunOne(t, h, id)
+		})
+	}
+}
+
+// cluster starts one Redis that owns all slots and returns its address.
+func cluster(t *testing.T) string {
+	t.Helper()
+	address, port := busPort(t)
+	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--cluster-enabled", "yes", "--save", "", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start a Redis in cluster mode (install redis-server): %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
+	defer client.Close()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = client.ClusterAddSlotsRange(ctx, 0, 16383).Err() // an error once they are ours
+		info, err := client.ClusterInfo(ctx).Result()
+		cancel()
+		if err == nil && len(info) > 16 && info[:16] == "cluster_state:ok" {
+			return address
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the cluster is not ready: %q, %v", info, err)
+		}
+	}
+}
+
+// busPort finds a free port whose cluster bus, 10000 above, is free too.
+func busPort(t *testing.T) (address string, port int) {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, port = l.Addr().String(), l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		bus, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+10000))
+		if err == nil {
+			_ = bus.Close()
+			return address, port
+		}
+	}
+	t.Fatal("no port with a free cluster bus")
+	return "", 0
+}
