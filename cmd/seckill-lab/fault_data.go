@@ -4,16 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
-
-	"seckill/deploy/stack"
 )
 
 // scriptsFlushed forgets every script that Redis had loaded; the proof is read in the same transaction.
@@ -74,35 +68,6 @@ func flushed() fault {
 	}
 }
 
-// olderCopy kills Redis and starts it on a copy of its data from earlier in the sale.
-func olderCopy() fault {
-	var now int64
-	return fault{
-		about: "Redis killed and started on an older copy of its data", lasts: 200 * time.Millisecond,
-		ready: func(ctx context.Context, f *field) (err error) {
-			if f.oldRecords, err = f.records(ctx); err != nil {
-				return err
-			}
-			return copyPlain(f.redisFolder(), f.redisFolder()+".older")
-		},
-		strike: func(ctx context.Context, f *field) (_ string, err error) {
-			if now, err = f.records(ctx); err != nil {
-				return "", err
-			}
-			if err := f.servers.Kill(stack.Redis); err != nil {
-				return "", err
-			}
-			return "", errors.Join(os.RemoveAll(f.redisFolder()), os.Rename(f.redisFolder()+".older", f.redisFolder()))
-		},
-		heal: func(ctx context.Context, f *field) (string, error) {
-			if err := f.servers.Start(ctx, stack.Redis); err != nil {
-				return "", err
-			}
-			return f.proveOlder(ctx, now)
-		},
-	}
-}
-
 // rolledBack puts the gate's keys back to what they were, under a Redis that is otherwise the same, so that its
 // identity tells nothing.
 func rolledBack() fault {
@@ -151,8 +116,7 @@ func rolledBack() fault {
 
 var gateKeys = []string{"gate", "stock", "orders", "buyers", "keys", "pending"}
 
-func (f *field) redisFolder() string { return filepath.Join(f.servers.Dir(), stack.Redis) }
-
+// records counts the gate's records of orders.
 func (f *field) records(ctx context.Context) (int64, error) {
 	client := f.redis()
 	defer client.Close()
@@ -161,121 +125,4 @@ func (f *field) records(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("count the gate's records: %w", err)
 	}
 	return n, nil
-}
-
-func (f *field) proveOlder(ctx context.Context, before int64) (string, error) {
-	n, err := f.records(ctx)
-	if err != nil {
-		return "", err
-	}
-	if n >= before {
-		return "", fmt.Errorf("the older copy is not proven: %d records when Redis was killed, %d after its start", before, n)
-	}
-	return fmt.Sprintf("records of the gate %d -> %d", before, n), nil
-}
-
-// copyPlain copies a folder of folders and plain files while its owner goes on writing.
-func copyPlain(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return fmt.Errorf("remove the last copy: %w", err)
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
-	return nil
-}
-
-// consumerDeleted removes the durable consumer of the sale's partition.
-func consumerDeleted() fault {
-	var name string
-	return fault{
-		about: "the durable consumer that settles the sale is deleted", lasts: 100 * time.Millisecond,
-		strike: func(ctx context.Context, f *field) (string, error) {
-			return "", f.onStream(ctx, func(ctx context.Context, s jetstream.Stream) error {
-				for info := range s.ListConsumers(ctx).Info() {
-					if info.Delivered.Consumer > 0 && info.NumAckPending+int(info.NumPending) > 0 {
-						name, f.created = info.Name, info.Created
-						return s.DeleteConsumer(ctx, name)
-					}
-				}
-				return errors.New("no consumer has work in hand")
-			})
-		},
-		heal: func(ctx context.Context, f *field) (proof string, err error) {
-			err = f.onStream(ctx, func(ctx context.Context, s jetstream.Stream) error {
-				c, err := s.Consumer(ctx, name)
-				switch {
-				case errors.Is(err, jetstream.ErrConsumerNotFound):
-					proof = name + " is gone"
-				case err != nil:
-					return err
-				case c.CachedInfo().Created.Equal(f.created):
-					return fmt.Errorf("%s is not proven to have been deleted", name)
-				default:
-					proof = fmt.Sprintf("%s was made anew %v later", name, c.CachedInfo().Created.Sub(f.created).Round(time.Millisecond))
-				}
-				return nil
-			})
-			return proof, err
-		},
-	}
-}
-
-// streamDeleted removes the whole order log.
-func streamDeleted() fault {
-	return fault{
-		about: "the stream of the order log is deleted", lasts: 100 * time.Millisecond,
-		strike: func(ctx context.Context, f *field) (proof string, err error) {
-			err = f.onStream(ctx, func(ctx context.Context, s jetstream.Stream) error {
-				f.created = s.CachedInfo().Created
-				proof = fmt.Sprintf("%d messages deleted", s.CachedInfo().State.Msgs)
-				nc, err := f.nats()
-				if err != nil {
-					return err
-				}
-				defer nc.Close()
-				js, err := jetstream.New(nc)
-				if err != nil {
-					return err
-				}
-				return js.DeleteStream(ctx, f.stream())
-			})
-			return proof, err
-		},
-		heal: func(ctx context.Context, f *field) (string, error) {
-			err := f.onStream(ctx, func(_ context.Context, s jetstream.Stream) error {
-				if s.CachedInfo().Created.Equal(f.created) {
-					return errors.New("it is not proven to have been deleted")
-				}
-				return nil
-			})
-			if errors.Is(err, jetstream.ErrStreamNotFound) {
-				err = nil
-			}
-			return "", err
-		},
-	}
-}
-
-// onStream does something with the order log, past the service.
-func (f *field) onStream(ctx context.Context, do func(context.Context, jetstream.Stream) error) error {
-	ctx, cancel := context.WithTimeout(ctx, storeCall)
-	defer cancel()
-	nc, err := f.nats()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("open JetStream: %w", err)
-	}
-	stream, err := js.Stream(ctx, f.stream())
-	if err == nil {
-		err = do(ctx, stream)
-	}
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", f.stream(), err)
-	}
-	return nil
 }

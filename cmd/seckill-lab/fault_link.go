@@ -25,6 +25,7 @@ type links struct {
 
 func newLinks(servers *stack.Stack) (*links, error) {
 	l := &links{servers: servers, proxies: map[string]*toxiproxy.Proxy{}}
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics write past the logger they are given
 	broker := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	for _, role := range []string{"api", "worker"} {
 		for _, name := range stack.Names {

@@ -105,7 +105,10 @@ var networkScenarios = func() (list []scenario) {
 var dataScenarios = []scenario{
 	{name: "script-flush", workers: 2, fault: scriptsFlushed},
 	{name: "flushall", workers: 2, short: true, fault: flushed},
-	{name: "redis-older-copy", workers: 2, fault: olderCopy},
+	{name: "redis-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Redis) }},
+	{name: "postgres-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Postgres) }},
+	{name: "nats-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.NATS) }},
+	{name: "etcd-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Etcd) }},
 	{name: "redis-rolled-back-unnoticed", workers: 2, fault: rolledBack, rejectionAllowed: true},
 	{name: "consumer-deleted", workers: 1, fault: consumerDeleted},
 	{name: "stream-deleted", workers: 2, fault: streamDeleted},
