@@ -15,6 +15,7 @@ const (
 	sweepPause  = 30 * time.Second
 	watchPause  = 200 * time.Millisecond
 	maxMarkers  = 10000
+	countEvery  = 3 // renewals: once a TTL
 	revokeLimit = 2 * time.Second
 )
 
@@ -51,8 +52,41 @@ func (b *etcdBackend) renew(ctx context.Context, batch []*session) ([]renewal, e
 			continue
 		}
 		answers[i].granted = time.Duration(ttl) * time.Second
+		if s.beats.Add(1)%countEvery == 0 {
+			b.countKeys(s)
+		}
 	}
 	return answers, nil
+}
+
+// countKeys looks whether every hold of a session still has its key: the watch tells
+// sooner, but a watch can miss what a read cannot.
+func (b *etcdBackend) countKeys(s *session) {
+	c := b.core
+	if !c.begin(false) {
+		return
+	}
+	owners := map[string]string{}
+	c.mu.Lock()
+	for h := range s.holds {
+		owners[b.key(h.name, h.nonce)] = h.owner
+	}
+	c.mu.Unlock()
+	go func() {
+		defer c.end()
+		ctx, cancel := context.WithTimeout(c.ctx, callLimit(s.ttl))
+		defer cancel()
+		resp, err := b.client.TimeToLive(ctx, clientv3.LeaseID(s.id), clientv3.WithAttachedKeys())
+		if err != nil || resp.TTL <= 0 {
+			return // the renewal will tell
+		}
+		for _, key := range resp.Keys {
+			delete(owners, string(key))
+		}
+		for _, owner := range owners {
+			c.suspect(owner, 0)
+		}
+	}()
 }
 
 func (b *etcdBackend) keepAlive(ctx context.Context, id int64) (int64, error) {

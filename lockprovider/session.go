@@ -12,6 +12,7 @@ type session struct {
 	ttl   time.Duration // as asked
 	pulse atomic.Pointer[pulse]
 	ended chan struct{} // closed when lost or retired for good
+	beats atomic.Int64  // renewals that the store confirmed
 
 	holds    map[*hold]struct{}
 	users    int // attempts and undos under way

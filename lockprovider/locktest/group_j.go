@@ -17,6 +17,7 @@ import (
 var groupJ = []Case{
 	{ID: "G2", Name: "token_rises_when_redis_lost_its_data", Run: tokenAfterLoss, Only: "redis", Own: true},
 	{ID: "J1", Name: "scripts_flushed", Run: scriptsFlushed, Only: "redis", Own: true},
+	{ID: "J3", Name: "lost_data_makes_two_holders_and_one_writer", Run: lostData, Only: "redis", Own: true},
 	{ID: "J5", Name: "server_that_refuses_is_unavailable", Run: serverRefuses, Only: "redis", Own: true},
 	{ID: "J6", Name: "eviction_policy_is_warned_of", Run: evictionPolicy, Only: "redis", Own: true},
 	{ID: "G8", Name: "nothing_is_kept_for_ever", Run: keysExpire, Only: "redis"},
@@ -47,6 +48,25 @@ func tokenAfterLoss(e *Env) {
 			_ = l.Release(e.Ctx(5 * time.Second))
 		}
 	}
+}
+
+// lostData is what a failover to a replica without the key does: a second holder gets
+// in while the first one is valid. Not the lock, the fence keeps their writes apart.
+func lostData(e *Env) {
+	f := newFenced(e)
+	p, q := e.Open(), e.Open()
+	nothing := func() {}
+	a := e.Acquire(p, "n", lockprovider.WithTTL(longTTL))
+	e.Must(f.add(e.Ctx(10*time.Second), a.Token(), 1, nothing))
+	e.Must(e.raw.(*rawRedis).client.FlushAll(e.Ctx(5 * time.Second)).Err())
+	b := e.Acquire(q, "n")
+	e.Must(a.Err()) // it cannot know yet
+	e.Must(f.add(e.Ctx(10*time.Second), b.Token(), 2, nothing))
+	if err := f.add(e.Ctx(10*time.Second), a.Token(), 3, nothing); !errors.Is(err, errFenced) {
+		e.Breach("the first holder wrote after the second: %v", err)
+	}
+	e.reason(e.Ends(longTTL, a), lockprovider.Revoked, lockprovider.Stolen)
+	e.Release(b)
 }
 
 func scriptsFlushed(e *Env) {
