@@ -71,6 +71,18 @@ type Batch struct {
 	Orders   []Order `json:"orders"`
 
 	Replay *Replayed `json:"replay,omitempty"` // nil: the orders came from the gate
+
+	bytes int // of what Add has added, at most
+}
+
+// Add adds an order unless that would pass the bounds of one message.
+func (b *Batch) Add(o Order) bool {
+	if n := len(b.Orders); n >= MaxBatchOrders || n > 0 && b.bytes+o.size() > MaxBatchBytes {
+		return false
+	}
+	b.bytes += o.size()
+	b.Orders = append(b.Orders, o)
+	return true
 }
 
 // Replayed marks a batch whose orders a replay has appended again.

@@ -178,13 +178,7 @@ func sortPending(pending []Order, rows map[string]Row) (missing []Order, outcome
 func appendAll(ctx context.Context, log *Log, activity string, epoch int64, orders []Order) error {
 	for len(orders) > 0 {
 		b := NewBatch(activity, epoch)
-		bytes := 0
-		for len(orders) > 0 && len(b.Orders) < MaxBatchOrders {
-			bytes += orders[0].size()
-			if len(b.Orders) > 0 && bytes > MaxBatchBytes {
-				break
-			}
-			b.Orders = append(b.Orders, orders[0])
+		for len(orders) > 0 && b.Add(orders[0]) {
 			orders = orders[1:]
 		}
 		attempt, cancel := context.WithTimeout(ctx, PublishDeadline)

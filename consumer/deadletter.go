@@ -85,18 +85,17 @@ func (d *DeadLetters) Broken(ctx context.Context, from Delivery, data []byte, wh
 // acknowledgement, and again on every redelivery: an order that had been held before
 // is kept only if it is not yet.
 func (d *DeadLetters) Held(ctx context.Context, decisions []Decision) error {
+	kept, err := d.of(ctx, decisions, func(d Decision) bool { return d.Status == admission.Held && d.Already })
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for _, l := range kept {
+		has[l.Order.ID] = true
+	}
 	for _, decision := range decisions {
-		if decision.Status != admission.Held {
+		if decision.Status != admission.Held || has[decision.ID] {
 			continue
-		}
-		if decision.Already {
-			kept, err := d.Find(ctx, decision.Activity, letterOf(decision.ID))
-			if err != nil {
-				return err
-			}
-			if len(kept) > 0 {
-				continue
-			}
 		}
 		letter := DeadLetter{
 			Version: 1, Order: &decision.Order, Activity: decision.Activity, Reason: "unsettleable",
@@ -111,19 +110,33 @@ func (d *DeadLetters) Held(ctx context.Context, decisions []Decision) error {
 
 // Decided removes the dead letters of orders that were held and are decided now.
 func (d *DeadLetters) Decided(ctx context.Context, decisions []Decision) error {
+	letters, err := d.of(ctx, decisions, func(d Decision) bool { return d.Reopened })
+	if err != nil {
+		return err
+	}
+	return d.Remove(ctx, letters...)
+}
+
+// of finds the dead letters of the wanted decisions, in one reading an activity.
+func (d *DeadLetters) of(ctx context.Context, decisions []Decision, wanted func(Decision) bool) ([]Letter, error) {
+	orders := map[string]map[string]bool{}
 	for _, decision := range decisions {
-		if !decision.Reopened {
-			continue
-		}
-		letters, err := d.Find(ctx, decision.Activity, letterOf(decision.ID))
-		if err != nil {
-			return err
-		}
-		if err := d.Remove(ctx, letters...); err != nil {
-			return err
+		if wanted(decision) {
+			if orders[decision.Activity] == nil {
+				orders[decision.Activity] = map[string]bool{}
+			}
+			orders[decision.Activity][decision.ID] = true
 		}
 	}
-	return nil
+	var letters []Letter
+	for activity, ids := range orders {
+		found, err := d.Find(ctx, activity, func(l Letter) bool { return l.Order != nil && ids[l.Order.ID] })
+		if err != nil {
+			return nil, err
+		}
+		letters = append(letters, found...)
+	}
+	return letters, nil
 }
 
 func letterOf(order string) func(Letter) bool {

@@ -146,4 +146,3 @@ func (l *Ledger) DropHeld(ctx context.Context, id string) (Decision, error) {
 	}
 	return d, nil
 }
-

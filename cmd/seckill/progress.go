@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"sync"
 
@@ -39,6 +40,15 @@ func (p *progress) set(done, of uint64) {
 	}
 	p.bar.SetTotal(int64(of), false)
 	p.bar.SetCurrent(int64(done))
+}
+
+// beside is where to write what goes to w while the bar is drawn: above it, if w is a
+// terminal too.
+func (p *progress) beside(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok && p.bar != nil && isatty.IsTerminal(f.Fd()) {
+		return p.bars
+	}
+	return w
 }
 
 // end removes the bar and waits until the terminal is left alone.

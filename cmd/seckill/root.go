@@ -30,6 +30,7 @@ func (p *program) subcommands() []*cobra.Command {
 		newMigrateCommand(p),
 		newActivityCommand(p),
 		newOrderCommand(p),
+		newReplayCommand(p),
 		newDLQCommand(p),
 		newLockCommand(p),
 		newAuditCommand(p),
