@@ -32,6 +32,7 @@ func (p *program) subcommands() []*cobra.Command {
 		newOrderCommand(p),
 		newReplayCommand(p),
 		newDLQCommand(p),
+		newLogCommand(p),
 		newLockCommand(p),
 		newAuditCommand(p),
 		newConfigCommand(p),
