@@ -70,7 +70,10 @@ func TestSafeguards(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s_%s_%s", s.id, s.backend, s.name), func(t *testing.T) {
 				t.Parallel()
-				red := locktest.Failure(h, s.id)
+				red := ""
+				for n := 0; n < 3 && red == ""; n++ { // some need a moment that a busy machine misses
+					red = locktest.Failure(h, s.id)
+				}
 				if red == "" {
 					t.Errorf("case %s passes without this safeguard", s.id)
 				}

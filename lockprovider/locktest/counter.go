@@ -70,8 +70,8 @@ func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c.n.Add(1)
-		if args := cmd.Args(); len(args) > 2 && args[0] == "evalsha" && args[2] != 1 && args[2] != 2 && args[2] != 3 {
-			c.renewals.Add(1) // the one script with a key per lock
+		if args := cmd.Args(); len(args) > 2 && args[0] == "eval" && args[2] != 1 && args[2] != 2 && args[2] != 3 {
+			c.renewals.Add(1) // the one script with a key per lock, always sent in full
 		}
 		return next(ctx, cmd)
 	}

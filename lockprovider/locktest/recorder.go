@@ -21,8 +21,12 @@ const (
 // Failure runs one case and returns how it failed first; "" if it passed. Nothing of
 // it fails the test that calls.
 func Failure(h Harness, id string) string {
+	c, ok := find(id)
+	if !ok {
+		return "no case " + id
+	}
 	r := &recorder{}
-	r.carry(failureLimit, func() { RunOne(r, h, id) })
+	r.carry(failureLimit, func() { c.Run(newEnv(r, h, c)) })
 	return r.first()
 }
 
