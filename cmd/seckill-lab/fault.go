@@ -130,6 +130,10 @@ func runFaults(ctx context.Context, out io.Writer, o faultOptions) error {
 		for round := 1; round <= o.rounds; round++ {
 			for _, name := range o.names {
 				s, _ := scenarioNamed(name)
+				if s.only != "" && s.only != lock {
+					fmt.Fprintf(out, "-    %s is for leases in %s\n", name, s.only)
+					continue
+				}
 				one := &outcome{scenario: s, lock: lock, seed: o.seed, round: round}
 				runScenario(ctx, ground, one, o)
 				if ctx.Err() != nil {
@@ -153,6 +157,9 @@ func runFaults(ctx context.Context, out io.Writer, o faultOptions) error {
 		}
 	}
 	fmt.Fprintf(out, "%d scenarios, %d failed\n", len(outcomes), failed)
+	if len(outcomes) == 0 {
+		err = errors.Join(err, fmt.Errorf("fault: none of the scenarios is for leases in %s", strings.Join(o.locks, " or ")))
+	}
 	if failed > 0 {
 		err = errors.Join(err, fmt.Errorf("fault: %d of %d scenarios failed: see above", failed, len(outcomes)))
 	}

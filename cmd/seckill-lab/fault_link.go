@@ -25,19 +25,27 @@ type links struct {
 
 func newLinks(servers *stack.Stack) (*links, error) {
 	l := &links{servers: servers, proxies: map[string]*toxiproxy.Proxy{}}
-	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics write past the logger they are given
-	broker := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	for _, role := range []string{"api", "worker"} {
 		for _, name := range stack.Names {
-			p := toxiproxy.NewProxy(broker, role+"/"+name, "127.0.0.1:0", servers.Address(name))
-			if err := p.Start(); err != nil {
+			if err := l.add(role+"/"+name, servers.Address(name)); err != nil {
 				l.close()
-				return nil, fmt.Errorf("start a proxy between %s and %s: %w", role, name, err)
+				return nil, err
 			}
-			l.proxies[p.Name] = p
 		}
 	}
 	return l, nil
+}
+
+// add starts a proxy on a free port.
+func (l *links) add(name, address string) error {
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics write past the logger they are given
+	broker := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := toxiproxy.NewProxy(broker, name, "127.0.0.1:0", address)
+	if err := p.Start(); err != nil {
+		return fmt.Errorf("start a proxy on the link %s: %w", name, err)
+	}
+	l.proxies[name] = p
+	return nil
 }
 
 // through points a configuration at the proxies of a role.

@@ -17,6 +17,7 @@ const (
 	faultBuyers = 3200
 	faultRate   = 1500 // requests/s
 	warmUp      = 300  // orders accepted before anything happens
+	soldOutAt   = 1000 // units of a sale that is sold out when the fault strikes
 
 	// leastInFlight is how many orders must have been answered with 202 and not yet be decided when the fault
 	// strikes; a scenario that cannot show them does not count.
@@ -54,8 +55,20 @@ func schedule(seed uint64, name, lock string, round int) *rand.Rand {
 // sale runs one scenario on a field that is ready: crowd, fault, healing, rest, laws.
 func (f *field) sale(ctx context.Context, o *outcome, fault fault, dice *rand.Rand) (*buyers, error) {
 	crowd := newBuyers(saleActivity, saleSKUName, faultBuyers, dice.Uint64())
-	if err := f.api().openSale(ctx, saleActivity, "Sale with a fault", saleSKUName, faultUnits); err != nil {
+	units := int64(faultUnits)
+	if o.scenario.soldOut {
+		units = soldOutAt
+	}
+	if err := f.api().openSale(ctx, saleActivity, "Sale with a fault", saleSKUName, units); err != nil {
 		return crowd, err
+	}
+	var hold *settlementHold
+	if o.scenario.soldOut { // nothing is decided before the last unit is taken
+		var err error
+		if hold, err = f.holdSettlement(ctx, saleActivity); err != nil {
+			return crowd, err
+		}
+		defer hold.release()
 	}
 	selling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -64,7 +77,7 @@ func (f *field) sale(ctx context.Context, o *outcome, fault fault, dice *rand.Ra
 		_, err := crowd.send(selling, f.public, faultRate)
 		over <- err
 	}()
-	healed, err := f.fault(ctx, o, fault, crowd, dice)
+	healed, err := f.fault(ctx, o, fault, crowd, hold, dice)
 	if err != nil {
 		stop()
 		return crowd, errors.Join(err, <-over)
@@ -84,8 +97,8 @@ func (f *field) sale(ctx context.Context, o *outcome, fault fault, dice *rand.Ra
 	return crowd, nil
 }
 
-// fault waits for the moment, strikes, and heals.
-func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyers, dice *rand.Rand) (time.Time, error) {
+// fault waits for the moment, strikes, and heals. A hold that is given has been there from the beginning.
+func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyers, hold *settlementHold, dice *rand.Rand) (time.Time, error) {
 	stage, cancel := context.WithTimeout(ctx, faultStage)
 	defer cancel()
 	if err := crowd.reach(stage, warmUp); err != nil {
@@ -96,12 +109,17 @@ func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyer
 			return time.Time{}, fmt.Errorf("prepare the fault: %w", err)
 		}
 	}
-	hold, err := f.holdSettlement(stage, saleActivity)
-	if err != nil {
-		return time.Time{}, err
+	if hold == nil {
+		var err error
+		if hold, err = f.holdSettlement(stage, saleActivity); err != nil {
+			return time.Time{}, err
+		}
+		defer hold.release()
 	}
-	defer hold.release()
 	want := int64(hold.decided + leastInFlight + 50 + dice.IntN(200))
+	if o.scenario.soldOut {
+		want = soldOutAt
+	}
 	if err := crowd.reach(stage, want); err != nil {
 		return time.Time{}, err
 	}

@@ -12,6 +12,10 @@ type scenario struct {
 	name    string
 	fault   func() fault // anew for each run: faults remember what they saw
 	workers int
+	// only is the lock backend without which the fault hits nothing; "": any.
+	only string
+	// soldOut: the fault strikes when every unit is taken and most are undecided, in place of the middle of the sale.
+	soldOut bool
 	// short scenarios run with the tests of every change.
 	short bool
 	// rejectionAllowed: Redis goes back in time without a sign, which is the one case in which an order answered
@@ -79,6 +83,7 @@ func link(name string, make func() fault) scenario {
 // On the links, a fault lasts longer than twice the lease's TTL as well.
 var networkScenarios = func() (list []scenario) {
 	for _, server := range stack.Names {
+		first := len(list)
 		list = append(list,
 			link("cut-"+server, func() fault { return swallowed(server, "cut", longPause, upstream, downstream) }),
 			link("late-"+server, func() fault { return withheld(server, longPause, upstream, downstream) }),
@@ -90,6 +95,11 @@ var networkScenarios = func() (list []scenario) {
 			}),
 			link("delay-"+server, func() fault { return delayed(server, 150*time.Millisecond, longPause) }),
 			link("slow-"+server, func() fault { return slowed(server, 64, longPause) }))
+		for i := range list[first:] {
+			if server == stack.Etcd {
+				list[first+i].only = "etcd" // nothing else goes over this link
+			}
+		}
 	}
 	return append(list,
 		link("cut-api", func() fault { return swallowed("api", "cut", longPause, upstream, downstream) }),
@@ -108,12 +118,16 @@ var dataScenarios = []scenario{
 	{name: "redis-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Redis) }},
 	{name: "postgres-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Postgres) }},
 	{name: "nats-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.NATS) }},
-	{name: "etcd-older-copy", workers: 2, fault: func() fault { return olderCopy(stack.Etcd) }},
+	{name: "etcd-older-copy", workers: 2, only: "etcd", fault: func() fault { return olderCopy(stack.Etcd) }},
 	{name: "redis-rolled-back-unnoticed", workers: 2, fault: rolledBack, rejectionAllowed: true},
 	{name: "consumer-deleted", workers: 1, fault: consumerDeleted},
 	{name: "stream-deleted", workers: 2, fault: streamDeleted},
 	{name: "nats-disk-full", workers: 2, fault: diskFull},
 	{name: "nats-stream-full", workers: 2, fault: streamFull},
+	{name: "sold-out+kill-api", workers: 2, soldOut: true, fault: func() fault { return killed(instant, api) }},
+	{name: "sold-out+kill-worker", workers: 2, soldOut: true, fault: func() fault { return killed(instant, worker) }},
+	{name: "sold-out+kill-redis", workers: 2, soldOut: true, fault: func() fault { return killed(instant, stack.Redis) }},
+	{name: "sold-out+flushall", workers: 2, soldOut: true, fault: flushed},
 	{name: "flushall+kill-worker", workers: 2, fault: func() fault {
 		return together("FLUSHALL while a worker is killed", flushed(), killed(instant, worker))
 	}},
