@@ -100,7 +100,8 @@ func (p *Provider) List(ctx context.Context, prefix string) ([]Info, error) {
 
 // ForceRelease evicts the holder whose token is given, and nobody else
 // (ErrTokenMismatch; ErrNotHeld if the name is free). The evicted lease ends with
-// reason Revoked. The evicted holder may still be at work: what it writes must be
+// reason Revoked (on Redis Stolen, if the next holder is seen before the message of the
+// eviction). The evicted holder may still be at work: what it writes must be
 // fenced.
 func (p *Provider) ForceRelease(ctx context.Context, name string, token uint64) error {
 	return p.forceRelease(ctx, name, token)

@@ -87,7 +87,8 @@ func TestSafeguards(t *testing.T) {
 	table := "| safeguard switched off | backend | case | turned red with |\n|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
 	fmt.Print(table)
 	if path := os.Getenv("LOCKTEST_TABLE"); path != "" {
-		if err := os.WriteFile(path, []byte(table), 0o644); err != nil {
+		head := "# Safeguards, and the case that misses each\n\nWritten by `LOCKTEST_TABLE=$PWD/lockprovider/locktest/SAFEGUARDS.md go test -race -run TestSafeguards ./lockprovider`.\n\n"
+		if err := os.WriteFile(path, []byte(head+table), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -128,7 +128,11 @@ func forceByToken(e *Env) {
 	if took := time.Since(began); took > 400*time.Millisecond {
 		e.Fatalf("the evicted holder was told after %v", took)
 	}
-	e.reason(cause, lockprovider.Revoked)
+	if e.Backend == "etcd" {
+		e.reason(cause, lockprovider.Revoked)
+	} else {
+		e.reason(cause, lockprovider.Revoked, lockprovider.Stolen) // whatever is seen first
+	}
 	e.Release(e.granted(got, 2*time.Second))
 	if err := q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("force of a free name: %v", err)
