@@ -69,7 +69,7 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	// One round trip; each statement is a new one, with a snapshot of its own
 	// taken after the lock was granted.
 	var batch pgx.Batch
-	if !term.operators() {
+	if !term.operator {
 		batch.Queue(sqlTerm, term.Partition, term.Number)
 	}
 	batch.Queue(sqlLockSKUs, activities, skus)
@@ -98,7 +98,7 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 }
 
 func checkTerm(results pgx.BatchResults, term Term) error {
-	if term.operators() {
+	if term.operator {
 		return nil
 	}
 	var settled int64
@@ -261,7 +261,7 @@ func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64)
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlStock, activities, skus, units)
-	if !term.operators() {
+	if !term.operator {
 		batch.Queue(sqlPosition, term.Partition, int64(upTo))
 	}
 	if len(b.liars) > 0 {

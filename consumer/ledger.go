@@ -47,11 +47,9 @@ type Term struct {
 	Partition int
 	Number    int64
 	Reached   uint64 // position that the holder knows to be committed
-}
 
-// operators says that no partition is settled: an operator decides held orders, and
-// their rows are the guard.
-func (t Term) operators() bool { return t.Number == 0 }
+	operator bool // an operator decides held orders: no partition is settled, their rows are the guard
+}
 
 // Delivery is one message of the order log.
 type Delivery struct {

@@ -99,7 +99,7 @@ func (l *Ledger) DecideHeld(ctx context.Context, id string) (Decision, error) {
 	if !ok {
 		return Decision{}, fmt.Errorf("decide order %s: %w", id, ErrNotHeld)
 	}
-	decisions, err := l.settleOr(ctx, Term{}, []Delivery{h.delivery()}, 0, "")
+	decisions, err := l.settleOr(ctx, Term{operator: true}, []Delivery{h.delivery()}, 0, "")
 	if err != nil {
 		return Decision{}, err
 	}
