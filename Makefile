@@ -16,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench chaos lint fmt clean install install-test
+.PHONY: breaks help run test build bench chaos lint fmt clean install install-test
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ chaos: install build ## 200 random kills under load on each lock backend (SEED=n
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .
+
+breaks: install-test build ## take each safeguard out and see its test turn red (long; writes cmd/seckill-lab/BREAKS.md)
+	bin/seckill-lab breaks --report cmd/seckill-lab/BREAKS.md
 
 clean: ## delete bin/; the data of stopped stacks stays where it was put
 	rm -rf bin

@@ -232,3 +232,21 @@ func TestRule25WhenARebuildIsNeeded(t *testing.T) {
 	exec(t, s, `update activities set state = 'closed'`)
 	needed("absent, of a closed sale", false)
 }
+
+// A gate that was filled on another server, or on another line of its data, may be an
+// old copy of itself: the scripts do not believe it.
+func TestRule25OtherServerAdmitsNobody(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 10, 5))
+	e, o := s.epoch(), order("u")
+	s.reserve(e, o)
+	must(t, s.redis.HSet(t.Context(), s.namespace+":{a1/0}:gate", "server", "another").Err())
+	_, err := s.gate.Reserve(t.Context(), "a1", e, 100, []admission.Order{order("v")})
+	wantNotReady(t, "reserve", err)
+	wantNotReady(t, "settle", s.gate.Settle(t.Context(), "a1", e, []admission.Outcome{{ID: o.ID}}))
+	if got := s.stock(); got != 9 {
+		t.Errorf("%d units, want 9", got)
+	}
+	wantCount(t, []answer{s.post(one("a1", "w"))}, map[string]int{"503 not-ready": 1})
+}

@@ -1,0 +1,164 @@
+package main
+
+// safeguard is one line of defence of the protocol, how it is switched off, and the
+// test that must then turn red.
+type safeguard struct {
+	rule   string // number in ARCHITECTURE.md, or the promise
+	what   string
+	file   string
+	before string // stands exactly once in the file
+	after  string
+	test   string // of package consumer
+}
+
+// safeguards is what seckill-lab breaks switches off, one after the other.
+var safeguards = []safeguard{
+	{
+		"1", "a settlement locks the SKU rows first", "consumer/sql/settle_lock_skus.sql",
+		"   for update of s\n", "", "TestRule01SnapshotWaitsForSettlement",
+	},
+	{
+		"2", "scripts compare the epoch", "admission/lua/gate.lua",
+		"gate[1] ~= epoch or gate[2]", "gate[2]", "TestRule02ScriptsCarryTheEpoch",
+	},
+	{
+		"2", "scripts act on an open gate only", "admission/lua/gate.lua",
+		"gate[1] ~= epoch or gate[2] ~= 'open'", "gate[1] ~= epoch", "TestRule02ScriptsCarryTheEpoch",
+	},
+	{
+		"2", "scripts compare the server", "admission/lua/gate.lua",
+		"gate[3] ~= server()", "false", "TestRule25OtherServerAdmitsNobody",
+	},
+	{
+		"3", "epochs are minted from the clock too", "consumer/ledger_activity.go",
+		"greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)", "old.last_epoch + 1", "TestRule03EpochsOnlyRise",
+	},
+	{
+		"4", "a rebuild keeps the epoch of a pending order", "admission/rebuild.go",
+		"appendAll(ctx, r.Log, activity, p.Epoch, missing)", "appendAll(ctx, r.Log, activity, p.Epoch+1, missing)", "TestRule04And22PendingIsDecidedBeforeTheSnapshot",
+	},
+	{
+		"5", "reserve knows its own order again", "admission/lua/reserve.lua",
+		"if known then return", "if known and false then return", "TestRule05ReserveIsIdempotent",
+	},
+	{
+		"5", "a key leads to its order", "admission/lua/reserve.lua",
+		"if earlier then return", "if earlier and false then return", "TestCase30IdempotencyKey",
+	},
+	{
+		"5", "the limit is told before the stock", "admission/lua/reserve.lua",
+		"if charged + n > limit then", "if charged + n > limit and stocks[sku] >= n then", "TestRule05ReserveIsIdempotent",
+	},
+	{
+		"5", "stock is compared before it is taken", "admission/lua/reserve.lua",
+		"if stocks[sku] < n then return 'sold-out' end", "", "TestCase01OneBuyerAThousandTimes",
+	},
+	{
+		"6", "another epoch is read again", "admission/lane.go",
+		"if p.activity.Epoch != before {", "if false && p.activity.Epoch != before {", "TestRule06OlderEpochIsReadAgain",
+	},
+	{
+		"7", "a missing ack is resent", "admission/stream.go",
+		"		case <-time.After(20 * time.Millisecond):\n", "		case <-time.After(20 * time.Hour):\n", "TestRule07ResendsTheSameMessage",
+	},
+	{
+		"7", "under the same message id", "admission/stream.go",
+		"jetstream.WithMsgID(id)", "jetstream.WithMsgID(NewID())", "TestRule07ResendsTheSameMessage",
+	},
+	{
+		"8", "a repeat appends a pending order again", "admission/lane.go",
+		"if r.State != Pending || l.service.acked.has(r.ID) {", "if v.Kind == VerdictKnown || l.service.acked.has(r.ID) {", "TestRule08RepeatAppendsAgain",
+	},
+	{
+		"9", "no 202 after the publish deadline", "admission/lane.go",
+		"context.WithTimeout(l.service.life, PublishDeadline)\n		admitted", "context.WithCancel(l.service.life)\n		admitted", "TestOutcomeUnknown",
+	},
+	{
+		"10", "a row that exists is the decision", "consumer/book.go",
+		"	was, known := b.decided[o.ID]\n", "	was, known := b.decided[o.ID]\n	known = false\n", "TestCase26SameMessageTwice",
+	},
+	{
+		"10", "an older epoch without a row is stale", "consumer/book.go",
+		"known && d.Epoch < activity.epoch {", "false && known && d.Epoch < activity.epoch {", "TestRule10And11Decide",
+	},
+	{
+		"11", "the ledger counts the limit", "consumer/book.go",
+		"if b.units[buyer]+o.Quantity > sku.limit {", "if false && b.units[buyer]+o.Quantity > sku.limit {", "TestRule10And11Decide",
+	},
+	{
+		"11", "the ledger counts the stock", "consumer/book.go",
+		"	if sku.stock < o.Quantity {\n		return admission.Rejected, admission.ReasonSoldOut\n	}\n", "", "TestRule10And11Decide",
+	},
+	{
+		"13", "a released order is not released again", "admission/lua/settle.lua",
+		"(state == 'p' or state == 'c')", "record", "TestRule13OutcomesActOnce",
+	},
+	{
+		"13", "a live order does not revive a released one", "admission/lua/settle.lua",
+		"ARGV[i + 1] == 'live' and state == 'p'", "ARGV[i + 1] == 'live' and record", "TestRule13OutcomesActOnce",
+	},
+	{
+		"14", "a rejection in the present epoch asks for a rebuild", "consumer/book.go",
+		"if len(b.liars) > 0 {", "if false && len(b.liars) > 0 {", "TestRule14LyingGateIsRebuilt",
+	},
+	{
+		"18", "the sweep waits until the log is settled", "admission/sweep.go",
+		"if settled < m.lastSeq {", "if false && settled < m.lastSeq {", "TestRule18SweepLeavesABacklogAlone",
+	},
+	{
+		"18", "the sweep appends what the ledger does not know", "admission/sweep.go",
+		"appendAll(ctx, s.Log, id, p.Epoch, missing)", "appendAll(ctx, s.Log, id, p.Epoch, nil)", "TestRule18SweepLeavesABacklogAlone",
+	},
+	{
+		"21", "an older rebuild cannot close", "admission/lua/close.lua",
+		"tonumber(gate[1]) > tonumber(ARGV[1])", "false", "TestRule21And24StepsOfARebuildCarryItsNumber",
+	},
+	{
+		"22", "a rebuild waits out the publish deadline", "admission/rebuild.go",
+		"	case <-time.After(PublishDeadline):\n", "	case <-time.After(0):\n", "TestRule09And22AppendUnderWayCounts",
+	},
+	{
+		"22", "a rebuild appends what is pending", "admission/rebuild.go",
+		"appendAll(ctx, r.Log, activity, p.Epoch, missing)", "appendAll(ctx, r.Log, activity, p.Epoch, nil)", "TestRule04And22PendingIsDecidedBeforeTheSnapshot",
+	},
+	{
+		"22", "a rebuild waits for the backlog", "admission/rebuild.go",
+		"		if settled >= seq {\n", "		if true || settled >= seq {\n", "TestRule22WaitsForTheBacklog",
+	},
+	{
+		"23", "only the newest takes the snapshot", "consumer/ledger_activity.go",
+		"if a.LastEpoch != n {", "if false && a.LastEpoch != n {", "TestRule23OnlyTheNewestTakesTheSnapshot",
+	},
+	{
+		"24", "fill wants the gate closed under its number", "admission/lua/fill.lua",
+		"if gate[1] ~= ARGV[1] or gate[2] ~= 'closed' then", "if false then", "TestRule21And24StepsOfARebuildCarryItsNumber",
+	},
+	{
+		"24", "open counts the records", "admission/lua/open.lua",
+		" or redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[2])", "", "TestRule21And24StepsOfARebuildCarryItsNumber",
+	},
+	{
+		"25", "a gate on another server is rebuilt", "admission/rebuild.go",
+		"case !view.Trusted:", "case false:", "TestRule25WhenARebuildIsNeeded",
+	},
+	{
+		"26", "a ledger that fell back forgets its gates", "consumer/settler.go",
+		"if (same || from.Log.IsZero()) && floor > from.Seq {", "if false && floor > from.Seq {", "TestLedgerFellBack",
+	},
+	{
+		"27", "taking compares the term that was read before", "consumer/ledger_partition.go",
+		"holder = $3 where partition = $1 and term = $2", "holder = $3 where partition = $1 and $2 >= 0", "TestRule27StaleHolderIsFenced",
+	},
+	{
+		"27", "settling compares the term", "consumer/sql/settle_term.sql",
+		"where partition = $1 and term = $2 for update", "where partition = $1 and $2 >= 0 for update", "TestRule27StaleHolderIsFenced",
+	},
+	{
+		"G3", "a poison order is isolated", "consumer/settler.go",
+		"if err == nil || classify(err) != poison {", "if true {", "TestCase21PoisonOrder",
+	},
+	{
+		"G3", "a log made anew is settled from its beginning", "consumer/settler.go",
+		"	if same && log.State.LastSeq >= from.Seq {\n", "	if true || same && log.State.LastSeq >= from.Seq {\n", "TestLogMadeAnew",
+	},
+}
