@@ -24,8 +24,11 @@ type OrderView struct {
 	PayBefore *string `json:"pay_before,omitempty" format:"date-time"`
 }
 
-// View shows a row as its buyer sees it.
+// View shows a row as its buyer sees it: why an order is held is for operators.
 func (r Row) View() OrderView {
+	if r.Status == Held {
+		r.Reason = ""
+	}
 	return OrderView{
 		ID: r.ID, Activity: r.Activity, SKU: r.SKU, Quantity: r.Quantity, Amount: r.Amount,
 		Status: r.Status, Reason: r.Reason, CreatedAt: formatTime(r.CreatedAt),

@@ -153,6 +153,9 @@ func breakOne(ctx context.Context, dir string, s safeguard) (broken, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", breakTimeout.String(), "-run", "^("+s.test+")$", "./consumer")
 	cmd.Dir = dir
 	output, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return broken{}, fmt.Errorf("take out %q: interrupted: %w", s.what, context.Cause(ctx))
+	}
 	r := broken{safeguard: s, took: time.Since(began)}
 	switch text := string(output); {
 	case err == nil:
