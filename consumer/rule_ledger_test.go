@@ -23,9 +23,7 @@ func (s *sale) take() consumer.Term {
 
 func delivery(epoch int64, seq uint64, orders ...admission.Order) []consumer.Delivery {
 	b := admission.NewBatch("a1", epoch)
-	for _, o := range orders {
-		b.Orders = append(b.Orders, o)
-	}
+	b.Orders = append(b.Orders, orders...)
 	return []consumer.Delivery{{Batch: b, Seq: seq}}
 }
 

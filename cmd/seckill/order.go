@@ -19,7 +19,11 @@ type orderLine struct {
 	User string `json:"user"`
 }
 
-func viewOrder(r admission.Row) orderLine { return orderLine{OrderView: r.View(), User: r.User} }
+func viewOrder(r admission.Row) orderLine {
+	v := r.View()
+	v.Reason = r.Reason // a buyer is not told why an order is held
+	return orderLine{OrderView: v, User: r.User}
+}
 
 func newOrderCommand(p *program) *cobra.Command {
 	return newGroup(

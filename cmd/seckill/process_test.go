@@ -136,14 +136,6 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// stop asks the process to end, and returns its exit code and how long it took.
-func (p *process) stop() (int, time.Duration) {
-	began := time.Now()
-	p.signal(syscall.SIGTERM)
-	<-p.ended
-	return p.cmd.ProcessState.ExitCode(), time.Since(began)
-}
-
 // call is one request; err means that there was no answer.
 func call(method, url, body string, header map[string]string) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,12 +112,10 @@ func TestSharing(t *testing.T) {
 		within(t, "taking over from a killed process", took, 2*time.Second+5*time.Second+slack)
 		until(t, "the sale goes on", func() bool { return c.answers.Load() >= 1000 })
 
-		stopped := make(chan time.Duration)
-		second.signal(15)
-		go func() { <-second.ended; stopped <- 0 }()
+		second.signal(syscall.SIGTERM)
 		took = h.evenly(t, "one is stopped in mid-sale", first)
 		within(t, "taking over from a stopped process", took, time.Second+slack)
-		<-stopped
+		<-second.ended
 		if code := second.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("the stopped process ended with %d, want 0", code)
 		}
