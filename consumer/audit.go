@@ -151,6 +151,7 @@ func (r *auditing) conclude() Report {
 	found := r.always
 	if r.report.AtRest {
 		for _, v := range r.resting.list {
+			v.gate = true
 			found.add(v)
 		}
 		found.more += r.resting.more
@@ -177,7 +178,9 @@ func (r *auditing) judgeSKU(a *auditedActivity, s *AuditedSKU) {
 		return
 	}
 	if *s.GateStock < 0 {
-		broken(&r.always, LawNegative, "the gate's stock is %d", *s.GateStock)
+		r.always.add(Violation{
+			Law: LawNegative, Activity: a.id, SKU: s.SKU, Detail: fmt.Sprintf("the gate's stock is %d", *s.GateStock), gate: true,
+		})
 	}
 	if sum := s.Live + *s.GateStock + s.Undecided + s.ReleaseDue; a.mark.Ready(a.epoch) && sum != s.Total {
 		broken(&r.resting, LawStranded, "total %d is not live %d + gate stock %d + undecided %d + release due %d; off by %+d",

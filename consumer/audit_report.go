@@ -1,5 +1,7 @@
 package consumer
 
+import "fmt"
+
 // The laws of an audit. What one store says can be judged at any moment; what gate
 // and ledger say of each other only at rest.
 const (
@@ -71,4 +73,29 @@ type Violation struct {
 	SKU      string `json:"sku"`
 	Order    string `json:"order"`
 	Detail   string `json:"detail"`
+
+	gate bool // of the gate, which a rebuild makes anew; else of ledger or log
+}
+
+// WrongGate says why the gate of an activity has to be rebuilt, as far as an audit
+// can tell; empty: it need not be, or must not be. It must not be while the books of
+// ledger and log are broken themselves: the gate is filled from them, and an order
+// that has to be settled again would be stale for the next one.
+func (r Report) WrongGate(activity string) string {
+	why, more := "", 0
+	for _, v := range r.Violations {
+		switch {
+		case v.Activity != activity || v.Law == LawLimit:
+		case !v.gate:
+			return ""
+		case why == "":
+			why = v.Detail
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		why += fmt.Sprintf(" (and %d more)", more)
+	}
+	return why
 }

@@ -285,9 +285,10 @@ func (l *Ledger) OnSale(ctx context.Context) ([]string, error) {
 	return l.ids(ctx, "list the activities on sale", `select id from activities where state in ('open', 'paused') order by id`)
 }
 
-// Suspect notes why the gate of an activity cannot be right, until it is rebuilt.
-func (l *Ledger) Suspect(ctx context.Context, id, why string) error {
-	_, err := l.pool.Exec(ctx, `update activities set suspect = $2 where id = $1 and suspect = ''`, id, why)
+// Suspect notes why the gate of an activity cannot be right, until it is rebuilt. It
+// changes nothing if the gate has been rebuilt since the epoch.
+func (l *Ledger) Suspect(ctx context.Context, id string, epoch int64, why string) error {
+	_, err := l.pool.Exec(ctx, `update activities set suspect = $3 where id = $1 and epoch = $2 and last_epoch = $2 and suspect = ''`, id, epoch, why)
 	if err != nil {
 		return fmt.Errorf("note that the gate of activity %s is suspect: %w", id, err)
 	}

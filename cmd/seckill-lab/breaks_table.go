@@ -142,6 +142,14 @@ var safeguards = []safeguard{
 		"case !view.Trusted:", "case false:", "TestRule25WhenARebuildIsNeeded",
 	},
 	{
+		"25", "a gate is not filled from broken books", "consumer/reconcile_plan.go",
+		"	case broken:\n", "	case broken && false:\n", "TestReconcile",
+	},
+	{
+		"25", "a late suspicion does not touch the next gate", "consumer/ledger_activity.go",
+		"and epoch = $2 and last_epoch = $2 and suspect", "and $2::bigint > 0 and suspect", "TestReconcileSweepsAndRebuilds",
+	},
+	{
 		"26", "a ledger that fell back forgets its gates", "consumer/settler.go",
 		"if (same || from.Log.IsZero()) && floor > from.Seq {", "if false && floor > from.Seq {", "TestLedgerFellBack",
 	},

@@ -13,7 +13,7 @@ const (
 	// sampleEvery is the shortest time between two samples; sampleTimeout bounds one.
 	sampleEvery   = time.Second
 	sampleTimeout = 5 * time.Second
-	// lawsEvery is the shortest time between two light audits.
+	// lawsEvery is the shortest time between two light audits that find nothing.
 	lawsEvery = 15 * time.Second
 )
 
@@ -24,9 +24,10 @@ type sampler struct {
 	gauges *gauges
 	logger *slog.Logger
 
-	judged     time.Time
+	judge      time.Time // when the laws are looked at next
 	violations int
-	failed     bool // the last sample; a failure is logged once
+	suspicions map[string]suspicion // by activity
+	failed     bool                 // the last sample; a failure is logged once
 }
 
 // run samples until ctx ends.
@@ -53,7 +54,7 @@ func (s *sampler) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.judge(ctx); err != nil {
+	if err := s.judgeLaws(ctx); err != nil {
 		return err
 	}
 	now.violations = s.violations
@@ -117,22 +118,23 @@ func (s *sampler) lookAt(ctx context.Context, now *sample, id string, held int64
 	return nil
 }
 
-// judge runs the light audit of every sale that is open or paused, now and then.
-func (s *sampler) judge(ctx context.Context) error {
-	if time.Since(s.judged) < lawsEvery {
+// judgeLaws runs the light audit of every sale that is open or paused, now and then.
+func (s *sampler) judgeLaws(ctx context.Context) error {
+	if time.Now().Before(s.judge) {
 		return nil
 	}
 	ids, err := s.stores.ledger.Activities(ctx)
 	if err != nil {
 		return err
 	}
-	found := 0
+	found, next := 0, lawsEvery
 	for _, id := range ids {
 		a, err := s.stores.ledger.Activity(ctx, id)
 		if err != nil {
 			return err
 		}
 		if a.State == admission.Closed {
+			delete(s.suspicions, id)
 			continue
 		}
 		report, err := s.stores.audit(s.config, id, 0).Light(ctx)
@@ -143,7 +145,14 @@ func (s *sampler) judge(ctx context.Context) error {
 			s.logger.Error("a law does not hold; run seckill audit", "law", v.Law, "activity", v.Activity, "sku", v.SKU, "detail", v.Detail)
 		}
 		found += len(report.Violations) + report.LeftOff
+		soon, err := s.suspect(ctx, id, report)
+		if err != nil {
+			return err
+		}
+		if soon {
+			next = lawsAgain
+		}
 	}
-	s.judged, s.violations = time.Now(), found
+	s.judge, s.violations = time.Now().Add(next), found
 	return nil
 }

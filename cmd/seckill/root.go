@@ -35,6 +35,7 @@ func (p *program) subcommands() []*cobra.Command {
 		newLogCommand(p),
 		newLockCommand(p),
 		newAuditCommand(p),
+		newReconcileCommand(p),
 		newConfigCommand(p),
 		newVersionCommand(p),
 	}

@@ -236,7 +236,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		Rebuild: &admission.Rebuild{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger},
 		Ledger:  n.stores.ledger, Leases: n.leases, Logger: n.logger,
 	}
-	look := &sampler{stores: n.stores, config: n.config, gauges: newGauges(), logger: n.logger}
+	look := &sampler{stores: n.stores, config: n.config, gauges: newGauges(), suspicions: map[string]suspicion{}, logger: n.logger}
 	n.registry.MustRegister(look.gauges)
 	work.Go(func() { _ = w.Run(ctx) })
 	work.Go(func() { look.run(ctx) })
