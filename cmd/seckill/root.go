@@ -36,6 +36,7 @@ func (p *program) subcommands() []*cobra.Command {
 		newLockCommand(p),
 		newAuditCommand(p),
 		newReconcileCommand(p),
+		newDoctorCommand(p),
 		newConfigCommand(p),
 		newVersionCommand(p),
 	}

@@ -66,6 +66,8 @@ type node struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
 
+	tellDurability func() // logs what a 202 is worth
+
 	service *admission.Service     // role api, else nil
 	leases  *lockprovider.Provider // role worker, else nil
 	worker  *nats.Conn             // role worker, else nil
@@ -82,7 +84,7 @@ func (p *program) serve(ctx context.Context, c Config) error {
 	if err := s.join(ctx, c); err != nil {
 		return err
 	}
-	n := &node{config: c, stores: s, registry: newRegistry(), logger: logger}
+	n := &node{config: c, stores: s, registry: newRegistry(), logger: logger, tellDurability: warnDurability(ctx, c, logger)}
 	return n.run(ctx, p)
 }
 
@@ -125,6 +127,7 @@ func (n *node) run(ctx context.Context, p *program) error {
 		servers = append(servers, serveOn(public, n.publicHandler(), fail))
 		where = public.Addr().String()
 	}
+	n.tellDurability()
 	if _, err := fmt.Fprintf(p.stdout, "ready http=%s admin=%s\n", where, admin.Addr()); err != nil {
 		return fmt.Errorf("say that the service is ready: %w", err)
 	}
