@@ -147,7 +147,7 @@ func (r *chaosRun) kill(ctx context.Context, f *field, activity string, crowd *b
 // flying counts the orders answered with 202 that have no row yet, and holds the settlement until there are enough
 // of them if the kill wants that; release ends the hold.
 func (f *field) flying(ctx context.Context, activity string, crowd *buyers, full bool) (n int, release func(), err error) {
-	hold, err := f.holdSettlement(ctx, activity)
+	hold, err := f.holdSettlement(ctx, activity, heldUnits)
 	if err != nil {
 		return 0, nil, err
 	}

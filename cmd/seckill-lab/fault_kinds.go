@@ -212,3 +212,15 @@ func together(about string, faults ...fault) fault {
 	all.heal = each(func(one fault) func(context.Context, *field) (string, error) { return one.heal })
 	return all
 }
+
+// afterwards strikes one fault, waits, and strikes another while the first goes on.
+func afterwards(about string, first fault, pause time.Duration, second fault) fault {
+	strike := second.strike
+	second.strike = func(ctx context.Context, f *field) (string, error) {
+		if err := wait(ctx, pause); err != nil {
+			return "", err
+		}
+		return strike(ctx, f)
+	}
+	return together(about, first, second)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,7 +66,7 @@ func (f *field) sale(ctx context.Context, o *outcome, fault fault, dice *rand.Ra
 	var hold *settlementHold
 	if o.scenario.soldOut { // nothing is decided before the last unit is taken
 		var err error
-		if hold, err = f.holdSettlement(ctx, saleActivity); err != nil {
+		if hold, err = f.holdSettlement(ctx, saleActivity, heldUnits); err != nil {
 			return crowd, err
 		}
 		defer hold.release()
@@ -110,15 +111,22 @@ func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyer
 		}
 	}
 	if hold == nil {
+		what := heldUnits
+		if o.scenario.backlog > 0 {
+			what = heldPartitions
+		}
 		var err error
-		if hold, err = f.holdSettlement(stage, saleActivity); err != nil {
+		if hold, err = f.holdSettlement(stage, saleActivity, what); err != nil {
 			return time.Time{}, err
 		}
 		defer hold.release()
 	}
 	want := int64(hold.decided + leastInFlight + 50 + dice.IntN(200))
-	if o.scenario.soldOut {
+	switch {
+	case o.scenario.soldOut:
 		want = soldOutAt
+	case o.scenario.backlog > 0: // more than one transaction settles
+		want += 2 * leastInFlight
 	}
 	if err := crowd.reach(stage, want); err != nil {
 		return time.Time{}, err
@@ -130,7 +138,9 @@ func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyer
 	if err != nil {
 		return time.Time{}, fmt.Errorf("strike: %w", err)
 	}
-	hold.release()
+	if o.scenario.backlog == 0 {
+		hold.release()
+	}
 	if err := wait(ctx, fault.lasts); err != nil {
 		return time.Time{}, err
 	}
@@ -146,11 +156,21 @@ func (f *field) fault(ctx context.Context, o *outcome, fault fault, crowd *buyer
 	if o.proof == "" {
 		return time.Time{}, errors.New("nothing proves the fault: it does not count")
 	}
+	if err := wait(ctx, o.scenario.backlog); err != nil {
+		return time.Time{}, err
+	}
+	hold.release()
 	return time.Now(), nil
 }
 
-// settlementHold keeps the SKUs of a sale locked, so that every worker waits in the middle of its transaction and
-// accepted orders pile up undecided.
+// What a hold locks: the units of a sale, so that a worker waits in the middle of its transaction, or the positions
+// of the partitions, so that none begins while everything else in the ledger goes on.
+const (
+	heldUnits      = `skus where activity_id = $1`
+	heldPartitions = `partitions where $1 <> ''`
+)
+
+// settlementHold keeps rows locked that every settlement needs, so that accepted orders pile up undecided.
 type settlementHold struct {
 	db       *pgx.Conn
 	decided  int // rows when the hold began
@@ -158,7 +178,7 @@ type settlementHold struct {
 	released bool
 }
 
-func (f *field) holdSettlement(ctx context.Context, activity string) (*settlementHold, error) {
+func (f *field) holdSettlement(ctx context.Context, activity, what string) (*settlementHold, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*storeCall)
 	defer cancel()
 	db, err := f.ledger(ctx)
@@ -170,7 +190,8 @@ func (f *field) holdSettlement(ctx context.Context, activity string) (*settlemen
 		if _, err := db.Exec(ctx, `begin`); err != nil {
 			return err
 		}
-		if _, err := db.Exec(ctx, `select 1 from `+f.table("skus")+` where activity_id = $1 for update`, activity); err != nil {
+		table, rest, _ := strings.Cut(what, " ")
+		if _, err := db.Exec(ctx, `select 1 from `+f.table(table)+` `+rest+` for update`, activity); err != nil {
 			return err
 		}
 		rows, err := db.Query(ctx, `select id::text from `+f.table("orders")+` where activity_id = $1`, activity)

@@ -16,6 +16,8 @@ type scenario struct {
 	only string
 	// soldOut: the fault strikes when every unit is taken and most are undecided, in place of the middle of the sale.
 	soldOut bool
+	// backlog: settlement is held for so long after healing, so that a rebuild finds a log full of undecided orders.
+	backlog time.Duration
 	// short scenarios run with the tests of every change.
 	short bool
 	// rejectionAllowed: Redis goes back in time without a sign, which is the one case in which an order answered
@@ -30,6 +32,10 @@ const (
 	api     = "api"
 	worker  = "worker-1"
 	instant = 100 * time.Millisecond
+	// longBacklog is longer than a rebuild takes to begin and to wait out the publish deadline.
+	longBacklog = 7 * time.Second
+	// publishDeadline is the service's: no 202 comes later than this after the gate was asked.
+	publishDeadline = 2 * time.Second
 )
 
 func kill(name string, short bool, targets ...string) scenario {
@@ -128,6 +134,14 @@ var dataScenarios = []scenario{
 	{name: "sold-out+kill-worker", workers: 2, soldOut: true, fault: func() fault { return killed(instant, worker) }},
 	{name: "sold-out+kill-redis", workers: 2, soldOut: true, fault: func() fault { return killed(instant, stack.Redis) }},
 	{name: "sold-out+flushall", workers: 2, soldOut: true, fault: flushed},
+	{name: "backlog+kill-redis", workers: 2, backlog: longBacklog, fault: func() fault { return killed(instant, stack.Redis) }},
+	{name: "backlog+flushall", workers: 2, backlog: longBacklog, fault: flushed},
+	// Whatever was answered without the log's word is then nowhere any more.
+	{name: "cut-nats-then-flushall+kill-api", workers: 2, fault: func() fault {
+		return afterwards("FLUSHALL and a kill of the API when NATS has been cut for longer than an append may take",
+			swallowed(stack.NATS, "cut", instant, upstream, downstream), publishDeadline+300*time.Millisecond,
+			together("", flushed(), killed(instant, api)))
+	}},
 	{name: "flushall+kill-worker", workers: 2, fault: func() fault {
 		return together("FLUSHALL while a worker is killed", flushed(), killed(instant, worker))
 	}},
