@@ -234,52 +234,6 @@ func mayMove(a admission.Activity, to admission.State) error {
 	return nil
 }
 
-// NextEpoch mints the number of a new rebuild. Numbers never repeat and never go
-// back, whatever happens to Redis.
-func (l *Ledger) NextEpoch(ctx context.Context, id string) (n, before int64, err error) {
-	err = l.pool.QueryRow(ctx, `
-		with old as (select last_epoch from activities where id = $1 for update)
-		update activities a set last_epoch = greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
-		  from old where id = $1 returning a.last_epoch, old.last_epoch`, id).Scan(&n, &before)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = admission.ErrNoActivity
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
-	}
-	return n, before, nil
-}
-
-// Snapshot begins epoch n and reads, in the same transaction, what its gate is to
-// be filled with. From here on an order of an older epoch without a row is stale.
-func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Snapshot, error) {
-	var s admission.Snapshot
-	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		a, err := lockActivity(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if a.LastEpoch != n {
-			return admission.ErrSuperseded
-		}
-		if _, err := tx.Exec(ctx, `update activities set epoch = $2, suspect = '' where id = $1`, id, n); err != nil {
-			return err
-		}
-		a.Epoch = n
-		s.Activity = a
-		rows, err := tx.Query(ctx, sqlSnapshotRows, id)
-		if err != nil {
-			return err
-		}
-		s.Rows, err = pgx.CollectRows(rows, scanRow)
-		return err
-	})
-	if err != nil {
-		return s, fmt.Errorf("take the snapshot of activity %s for epoch %d: %w", id, n, err)
-	}
-	return s, nil
-}
-
 // OnSale lists the activities that sell, or would if they were not paused.
 func (l *Ledger) OnSale(ctx context.Context) ([]string, error) {
 	return l.ids(ctx, "list the activities on sale", `select id from activities where state in ('open', 'paused') order by id`)

@@ -30,7 +30,7 @@ var safeguards = []safeguard{
 		"gate[3] ~= server()", "false", "TestRule25OtherServerAdmitsNobody",
 	},
 	{
-		"3", "epochs are minted from the clock too", "consumer/ledger_activity.go",
+		"3", "epochs are minted from the clock too", "consumer/ledger_epoch.go",
 		"greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)", "old.last_epoch + 1", "TestRule03EpochsOnlyRise",
 	},
 	{
@@ -54,7 +54,7 @@ var safeguards = []safeguard{
 		"if stocks[sku] < n then return 'sold-out' end", "", "TestCase01OneBuyerAThousandTimes",
 	},
 	{
-		"6", "another epoch is read again", "admission/lane.go",
+		"6", "another epoch is read again", "admission/lane_batch.go",
 		"if p.activity.Epoch != before {", "if false && p.activity.Epoch != before {", "TestRule06OlderEpochIsReadAgain",
 	},
 	{
@@ -66,7 +66,7 @@ var safeguards = []safeguard{
 		"jetstream.WithMsgID(id)", "jetstream.WithMsgID(NewID())", "TestRule07ResendsTheSameMessage",
 	},
 	{
-		"8", "a repeat appends a pending order again", "admission/lane.go",
+		"8", "a repeat appends a pending order again", "admission/lane_batch.go",
 		"if r.State != Pending || l.service.acked.has(r.ID) {", "if v.Kind == VerdictKnown || l.service.acked.has(r.ID) {", "TestRule08RepeatAppendsAgain",
 	},
 	{
@@ -126,7 +126,7 @@ var safeguards = []safeguard{
 		"		if settled >= seq {\n", "		if true || settled >= seq {\n", "TestRule22WaitsForTheBacklog",
 	},
 	{
-		"23", "only the newest takes the snapshot", "consumer/ledger_activity.go",
+		"23", "only the newest takes the snapshot", "consumer/ledger_epoch.go",
 		"if a.LastEpoch != n {", "if false && a.LastEpoch != n {", "TestRule23OnlyTheNewestTakesTheSnapshot",
 	},
 	{
@@ -150,7 +150,7 @@ var safeguards = []safeguard{
 		"and epoch = $2 and last_epoch = $2 and suspect", "and $2::bigint > 0 and suspect", "TestReconcileSweepsAndRebuilds",
 	},
 	{
-		"26", "a ledger that fell back forgets its gates", "consumer/settler.go",
+		"26", "a ledger that fell back forgets its gates", "consumer/settler_bind.go",
 		"if (same || from.Log.IsZero()) && floor > from.Seq {", "if false && floor > from.Seq {", "TestLedgerFellBack",
 	},
 	{
@@ -162,11 +162,11 @@ var safeguards = []safeguard{
 		"where partition = $1 and term = $2 for update", "where partition = $1 and $2 >= 0 for update", "TestRule27StaleHolderIsFenced",
 	},
 	{
-		"G3", "a poison order is isolated", "consumer/settler.go",
+		"G3", "a poison order is isolated", "consumer/settler_isolate.go",
 		"if err == nil || classify(err) != poison {", "if true {", "TestCase21PoisonOrder",
 	},
 	{
-		"G3", "a log made anew is settled from its beginning", "consumer/settler.go",
+		"G3", "a log made anew is settled from its beginning", "consumer/settler_bind.go",
 		"	if same && log.State.LastSeq >= from.Seq {\n", "	if true || same && log.State.LastSeq >= from.Seq {\n", "TestLogMadeAnew",
 	},
 }
