@@ -35,6 +35,7 @@ const (
 	CodeUseDelta        Code = "use-delta"
 	CodeClosed          Code = "closed"
 	CodeNotOpen         Code = "not-open"
+	CodeTokenMismatch   Code = "token-mismatch"
 	CodeInternal        Code = "internal"
 )
 
@@ -84,6 +85,7 @@ var problemKinds = map[Code]struct {
 	CodeUseDelta:        {http.StatusConflict, "An opened activity changes by deltas"},
 	CodeClosed:          {http.StatusConflict, "The activity is closed"},
 	CodeNotOpen:         {http.StatusConflict, "The activity is not open"},
+	CodeTokenMismatch:   {http.StatusConflict, "The lease is held under another token"},
 	CodeInternal:        {http.StatusInternalServerError, "Something went wrong here"},
 }
 

@@ -32,6 +32,7 @@ func (n *node) adminHandler() http.Handler {
 	a.register(api, guard)
 	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
 	books.register(api, guard)
+	(&lockAPI{node: n}).register(api, guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
