@@ -7,6 +7,7 @@ ONESHOT ?=
 TESTFLAGS ?= -p 2 -timeout 15m
 BENCH ?= .
 SEED ?= 1
+SOAK ?= 10m
 # In CI each benchmark runs once, so that it does not rot; by hand it is measured.
 BENCHTIME ?= $(if $(CI),1x,1s)
 
@@ -16,10 +17,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 
 .DEFAULT_GOAL := help
-.PHONY: breaks help run test build bench chaos lint fmt clean install install-test
+.PHONY: breaks help run test build bench chaos lint fmt clean install install-test soak-locks
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis)
 	@exec bin/seckill-lab run $(oneshot) --lock $(LOCK)
@@ -41,6 +42,9 @@ bench: install-test ## benchmarks, once each if CI is set (BENCH=pattern, BENCHT
 
 chaos: install build ## 200 random kills under load on each lock backend (SEED=n: another schedule)
 	bin/seckill-lab chaos --kills 200 --lock both --seed $(SEED) --report cmd/seckill-lab/CHAOS.md
+
+soak-locks: install-test ## ten minutes of random faults on the leases of both stores (SEED=n: another schedule; SOAK=1h)
+	LOCKTEST_SOAK=$(SOAK) LOCKTEST_SEED=$(SEED) $(GO) test -race -count 1 -run '^TestSoak$$' -timeout 0 ./lockprovider
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .

@@ -196,22 +196,27 @@ func (c *core) collect(ctx context.Context, a *attempt) (*Lease, error) {
 	return a.hold.lease(ctx), nil
 }
 
-// failure is the reason label of a failed acquisition.
+// failures are the reason labels of failed acquisitions; otherFailure is the end of the
+// caller's context.
+var failures = []struct {
+	kind error
+	word string
+}{
+	{ErrHeld, "held"},
+	{ErrWaitTimeout, "wait_timeout"},
+	{ErrUnavailable, "unavailable"},
+	{ErrClosed, "closed"},
+	{ErrForeignKey, "foreign_key"},
+	{ErrLost, "lost"},
+}
+
+const otherFailure = "context"
+
 func failure(err error) string {
-	for _, k := range []struct {
-		kind error
-		word string
-	}{
-		{ErrHeld, "held"},
-		{ErrWaitTimeout, "wait_timeout"},
-		{ErrUnavailable, "unavailable"},
-		{ErrClosed, "closed"},
-		{ErrForeignKey, "foreign_key"},
-		{ErrLost, "lost"},
-	} {
+	for _, k := range failures {
 		if errors.Is(err, k.kind) {
 			return k.word
 		}
 	}
-	return "context"
+	return otherFailure
 }

@@ -68,6 +68,7 @@ func (c *core) adopt(a *attempt, g grant) (*hold, error) {
 	c.mu.Unlock()
 	c.noteToken(h.name, h.token)
 	c.metrics.held.Inc()
+	c.metrics.hold.WithLabelValues(h.purpose) // so that the series is there before its first sample
 	c.poke()
 	return h, nil
 }

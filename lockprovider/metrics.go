@@ -84,5 +84,18 @@ func newMetrics(to prometheus.Registerer, backend string) (*metrics, error) {
 		sessionRecreated: r.counter("session_recreated_total", "Sessions that were lost and replaced.").WithLabelValues(),
 		wakeup:           r.counter("wakeup_total", "What woke a waiter.", "source"),
 	}
+	m.begin()
 	return m, r.err
+}
+
+// begin makes the series that count events from 0 on: the first event of a series that
+// begins with 1 is no increase to Prometheus.
+func (m *metrics) begin() {
+	for why := Expired; why < Closed; why++ {
+		m.lost.WithLabelValues(why.String())
+	}
+	for _, k := range failures {
+		m.acquireFail.WithLabelValues(k.word)
+	}
+	m.acquireFail.WithLabelValues(otherFailure)
 }

@@ -9,8 +9,9 @@
 # nor at the next boot, and no database cluster appear on port 5432. Elsewhere
 # it says what to install and ends with 1.
 #
-# With --race also a C compiler, which Go's race detector needs on Linux. Certificate
-# authorities, which Go needs to fetch modules, are added where there are none.
+# With --race also what only the tests need: a C compiler for Go's race detector on
+# Linux, and promtool for the alert rules (Debian has it in the package prometheus).
+# Certificate authorities, which Go needs to fetch modules, are added where there are none.
 set -eu
 race=${1:-}
 
@@ -40,6 +41,10 @@ have_compiler() {
 		command -v "${CC:-gcc}" >/dev/null 2>&1
 }
 
+have_promtool() {
+	[ "$race" != --race ] || command -v promtool >/dev/null 2>&1
+}
+
 # Go needs them to fetch modules, and a minimal Debian has none.
 have_certificates() {
 	[ "$(uname -s)" != Linux ] || [ -n "${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ] ||
@@ -54,6 +59,7 @@ find_missing() {
 	have_redis || missing="$missing redis-server"
 	have_postgres || missing="$missing postgresql"
 	have_compiler || missing="$missing gcc libc6-dev"
+	have_promtool || missing="$missing prometheus"
 	have_certificates || missing="$missing ca-certificates"
 	missing=${missing# }
 }
@@ -68,7 +74,7 @@ give_up() {
 		echo "install: $1"
 		echo "install: still missing: $missing. Install them and run the command again:"
 		echo "  Debian, Ubuntu   sudo apt-get install --no-install-recommends $missing"
-		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server/')"
+		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server/; s/prometheus/golang-github-prometheus/')"
 		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
 		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/')"
 		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/')"
