@@ -18,7 +18,7 @@ func TestPoint11DiesBeforeTheGateIsTold(t *testing.T) {
 	s.open("a1", units("s1", 10, 2))
 	answers := s.oneByOne("u", "v", "u")
 	s.exec(`update skus set limit_per_user = 1`) // so that the third is rejected
-	messages, deliveries := s.fetch(s.partitionConsumer(time.Minute), 3)
+	messages, deliveries := s.fetch(s.partitionConsumer(time.Hour), 3)
 	_, err := s.ledger.Settle(t.Context(), s.take(), deliveries, deliveries[2].Seq)
 	must(t, err)
 	for _, m := range messages {
@@ -43,7 +43,7 @@ func TestPoint13LateAnswersOfTheFirstDelivery(t *testing.T) {
 	s := newSale(t, saleOptions{})
 	s.open("a1", units("s1", 10, 1))
 	answers := s.oneByOne("u1", "u2", "u3")
-	stale, _ := s.fetch(s.partitionConsumer(time.Minute), 3)
+	stale, _ := s.fetch(s.partitionConsumer(time.Hour), 3)
 	goOn := s.standstill()
 	s.startWorker(workerOptions{}) // begins at the ledger's position, with the same three
 	s.waiting(1)

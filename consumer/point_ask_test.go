@@ -89,24 +89,21 @@ func TestPoint03GatesReplyLost(t *testing.T) {
 	s.open("a1", units("s1", 10, 5))
 	answers := s.oneByOne("first") // the node knows the sale from now on
 	lossy.on.Store(true)
-	ask := func(user string) ask {
-		a := one("a1", user)
-		a.key = "k"
-		return a
-	}
 	lose.Store(1)
-	answers = append(answers, s.post(ask("once")))
+	answers = append(answers, s.post(one("a1", "once")))
 	wantCount(t, answers, map[string]int{"202": 2})
 	if lossy.lost.Load() != 1 || s.stock() != 8 {
 		t.Errorf("%d replies lost, %d units left, want 1 and 8", lossy.lost.Load(), s.stock())
 	}
+	keyed := one("a1", "for good")
+	keyed.key = "k"
 	lose.Store(1 << 40)
-	wantCount(t, []answer{s.post(ask("for good"))}, map[string]int{"503 outcome-unknown": 1})
+	wantCount(t, []answer{s.post(keyed)}, map[string]int{"503 outcome-unknown": 1})
 	lossy.on.Store(false)
 	if s.stock() != 7 {
 		t.Fatalf("%d units left: the script did not run, nothing was shown", s.stock())
 	}
-	again := s.post(ask("for good"))
+	again := s.post(keyed)
 	if again.status != http.StatusOK || s.stock() != 7 {
 		t.Errorf("asking again: %v, %d units left, want 200 and 7", again, s.stock())
 	}

@@ -72,7 +72,6 @@ func TestPoint22NumbersUsedAgain(t *testing.T) {
 	answers := s.oneByOne("u1", "u2")
 	lose := s.copyLog()
 	stop := s.startWorker(workerOptions{})
-	s.startSweep()
 	answers = append(answers, s.oneByOne("v1", "v2", "v3", "v4")...)
 	s.books("a1", answers)
 	stop()
