@@ -17,8 +17,8 @@ const (
 	unknownAge = time.Second
 	// mostUnknown bounds what made-up ids can occupy.
 	mostUnknown = 10_000
-	// lookupTimeout bounds one look into ledger and gate.
-	lookupTimeout = time.Second
+	// lookupTimeout bounds one look into ledger and gate, new connections included.
+	lookupTimeout = 2 * time.Second
 )
 
 // picture is what a node knows of an activity: the ledger's and the gate's side,

@@ -43,7 +43,7 @@ func (s *server) kill() error {
 func (s *server) pause() error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	return s.living(func(c *child) error { c.signalFamily(syscall.SIGSTOP); return nil })
+	return s.living((*child).pause)
 }
 
 func (s *server) resume() error {
