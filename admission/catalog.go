@@ -49,6 +49,9 @@ func newCatalog(ledger Ledger, gate *Gate) *catalog {
 // get returns a picture at most age old; age 0 reads anew unless a read is just
 // under way, any negative one takes whatever is known.
 func (c *catalog) get(ctx context.Context, id string, age time.Duration) (*picture, error) {
+	if !ValidName(id) {
+		return nil, fmt.Errorf("activity %q: %w", id, ErrNoActivity)
+	}
 	c.mu.Lock()
 	p, since := c.known[id], c.unknown[id]
 	c.mu.Unlock()
@@ -72,6 +75,18 @@ func (c *catalog) get(ctx context.Context, id string, age time.Duration) (*pictu
 		return r.Val.(*picture), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("look activity %s up: %w", id, ctx.Err())
+	}
+}
+
+// forget makes the next look a fresh one: the activity was changed through this node.
+func (c *catalog) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unknown, id)
+	if p := c.known[id]; p != nil {
+		old := *p
+		old.at = time.Time{}
+		c.known[id] = &old
 	}
 }
 

@@ -113,8 +113,10 @@ func AsProblem(err error) *Problem {
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.Is(err, ErrNoActivity), errors.Is(err, ErrNoOrder):
-		return NewProblem(CodeNotFound, "%v", err).Because(err)
+	case errors.Is(err, ErrNoActivity):
+		return NewProblem(CodeNotFound, "There is no such activity.").Because(err)
+	case errors.Is(err, ErrNoOrder):
+		return NewProblem(CodeNotFound, "There is no such order of yours.").Because(err)
 	case errors.As(err, &gate):
 		return NewProblem(CodeNotReady, "The sale is being prepared; ask again in a moment.").Because(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

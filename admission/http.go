@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/http"
+	"path"
 	"strconv"
 	"time"
 
@@ -64,7 +65,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answered with a problem.
 func ServeOrProblem(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	fallback, pattern := mux.Handler(r)
-	if pattern != "" {
+	// A path that is not clean would be redirected; here it is just unknown.
+	if pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
 		mux.ServeHTTP(w, r)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -103,10 +104,21 @@ func (h *Handler) getActivity(ctx context.Context, in *activityInput) (*activity
 	unclocked.ServerTime = ""
 	tag := etag(fmt.Sprint(unclocked.Title, unclocked.State, deref(v.StartsAt), deref(v.EndsAt), v.SKUs))
 	out := &activityOutput{Status: http.StatusOK, ETag: tag, CacheControl: "max-age=1", Body: &v}
-	if in.IfNoneMatch == tag {
+	if matches(in.IfNoneMatch, tag) {
 		out.Status, out.Body = http.StatusNotModified, nil
 	}
 	return out, nil
+}
+
+// matches says whether a tag is among those of an If-None-Match header; a proxy may
+// have weakened it.
+func matches(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 func deref(s *string) string {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -61,7 +62,12 @@ func JWTIdentity(c JWTConfig) Identify {
 			return "", unauthenticated("Send a bearer token.", `Bearer realm="seckill"`)
 		}
 		claims := jwt.RegisteredClaims{}
-		_, err := parser.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return c.Secret, nil })
+		_, err := parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) {
+			if _, critical := t.Header["crit"]; critical {
+				return nil, errors.New("the token has critical extensions, and none is understood")
+			}
+			return c.Secret, nil
+		})
 		if err != nil || !ValidUser(claims.Subject) {
 			return "", unauthenticated("The bearer token is not valid.", `Bearer realm="seckill", error="invalid_token"`).Because(err)
 		}

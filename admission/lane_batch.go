@@ -158,8 +158,9 @@ func (l *lane) refused(b Batch, err error) {
 	s.logger.Warn("order log takes no orders: buyers are turned away until it does", "activity", l.activity, "error", err)
 	s.work.Go(func() {
 		defer l.refusing.Store(false)
-		for s.life.Err() == nil {
-			ctx, cancel := context.WithTimeout(s.life, PublishDeadline)
+		// A node that stops leaves the batch to the sweep.
+		for s.open.Err() == nil {
+			ctx, cancel := context.WithTimeout(s.open, PublishDeadline)
 			_, err := s.log.Append(ctx, b)
 			cancel()
 			if err == nil {
@@ -168,7 +169,7 @@ func (l *lane) refused(b Batch, err error) {
 				return
 			}
 			select {
-			case <-s.life.Done():
+			case <-s.open.Done():
 			case <-time.After(retryRefused):
 			}
 		}

@@ -26,9 +26,9 @@ type Ledger interface {
 	OrdersOf(ctx context.Context, activity, user, before string, limit int) ([]Row, error)
 	// Settled is the log sequence up to which a partition is decided.
 	Settled(ctx context.Context, partition int) (uint64, error)
-	// NextEpoch mints the number n of a new rebuild: greatest(last + 1, now in ms),
-	// and returns the one before it; 0: this is the first of the activity.
-	NextEpoch(ctx context.Context, activity string) (n, before int64, err error)
+	// NextEpoch mints the number of a new rebuild, greatest(last + 1, now in ms), if
+	// last is still the newest; else somebody has just begun: ErrSuperseded.
+	NextEpoch(ctx context.Context, activity string, last int64) (int64, error)
 	// Snapshot makes n the epoch of the activity and reads, in the same
 	// transaction, what the gate must be filled with; ErrSuperseded unless n is the
 	// newest number.

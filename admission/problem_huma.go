@@ -22,13 +22,22 @@ func init() {
 			if errors.As(err, &p) {
 				return p
 			}
-			details = append(details, err.Error())
+			details = append(details, shortly(err))
 		}
-		return NewProblem(codeOf(status), "%s", strings.Join(details, "; "))
+		return NewProblem(codeOf(status), "%.1000s", strings.Join(details, "; "))
 	}
 	huma.NewErrorWithContext = func(_ huma.Context, status int, msg string, errs ...error) huma.StatusError {
 		return huma.NewError(status, msg, errs...)
 	}
+}
+
+// shortly says what is wrong and where, without repeating what was sent.
+func shortly(err error) string {
+	var detail *huma.ErrorDetail
+	if errors.As(err, &detail) {
+		return detail.Message + " (" + detail.Location + ")"
+	}
+	return err.Error()
 }
 
 func codeOf(status int) Code {

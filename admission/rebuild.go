@@ -30,7 +30,11 @@ type Rebuild struct {
 
 // Run rebuilds one gate and returns the epoch that it opened.
 func (r *Rebuild) Run(ctx context.Context, activity string) (int64, error) {
-	n, before, err := r.Ledger.NextEpoch(ctx, activity)
+	before, err := r.Ledger.Activity(ctx, activity)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.Ledger.NextEpoch(ctx, activity, before.LastEpoch)
 	if err != nil {
 		return 0, err
 	}
@@ -41,7 +45,7 @@ func (r *Rebuild) Run(ctx context.Context, activity string) (int64, error) {
 	if err := r.Gate.Close(ctx, activity, n); err != nil {
 		return 0, err
 	}
-	if before > 0 { // else nobody can have reserved anything
+	if before.LastEpoch > 0 { // else nobody can have reserved anything
 		if err := r.quiesce(ctx, activity, n); err != nil {
 			return 0, fmt.Errorf("rebuild the gate of activity %s: %w", activity, err)
 		}
@@ -143,6 +147,12 @@ func (r *Rebuild) settledTo(ctx context.Context, activity string, n int64, seq u
 	}
 }
 
+// UnderRebuild says whether a rebuild of the gate was begun just now: an epoch is the
+// time of its minting. It is left to finish; one that died is taken up after a while.
+func (a Activity) UnderRebuild() bool {
+	return time.Since(time.UnixMilli(a.LastEpoch)).Abs() < rebuildGrace
+}
+
 // Needed says why the gate of an activity has to be rebuilt; empty: it need not be.
 // A gate that is closed because somebody works on it looks just like one whose
 // rebuilder died: the lease on the rebuild tells them apart.
@@ -158,13 +168,9 @@ func (r *Rebuild) Needed(ctx context.Context, activity string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// An epoch is the time of its minting: a rebuild that has just begun, or will in
-	// a moment by the operator who opens the activity, is left to finish.
-	began := time.UnixMilli(a.LastEpoch)
-	if a.ChangedAt.After(began) {
-		began = a.ChangedAt
-	}
-	if !view.Ready(a.LastEpoch) && time.Since(began) < rebuildGrace {
+	// Will an operator who opens the activity begin in a moment?
+	opening := a.LastEpoch == 0 && time.Since(a.ChangedAt).Abs() < rebuildGrace
+	if !view.Ready(a.LastEpoch) && (opening || a.UnderRebuild()) {
 		return "", nil
 	}
 	switch {

@@ -33,6 +33,8 @@ type Service struct {
 
 	life context.Context // ends when the service is closed for good
 	end  context.CancelFunc
+	open context.Context // ends when closing begins
+	shut context.CancelFunc
 	work sync.WaitGroup
 
 	mu     sync.Mutex
@@ -59,6 +61,7 @@ func NewService(gate *Gate, log *Log, ledger Ledger, c Config) *Service {
 		config: c, metrics: c.Metrics, logger: c.Logger, lanes: map[string]*lane{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.open, s.shut = context.WithCancel(s.life)
 	s.waiting = newWaiting(s)
 	return s
 }
@@ -69,6 +72,7 @@ func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.shut()
 	s.waiting.hurry()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }()
@@ -82,6 +86,10 @@ func (s *Service) Close(ctx context.Context) error {
 		return fmt.Errorf("close admission: requests in hand were cut off: %w", ctx.Err())
 	}
 }
+
+// Changed tells the service that an operator has changed an activity through this
+// process, so that what buyers see next is not the picture of before.
+func (s *Service) Changed(activity string) { s.catalog.forget(activity) }
 
 // Ask is what a buyer asks for. Quantity, names and key have been checked.
 type Ask struct {
@@ -110,7 +118,8 @@ func (s *Service) Place(ctx context.Context, a Ask) (Placed, error) {
 func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 	p, err := s.catalog.get(ctx, a.Activity, -1)
 	if err == nil && p.activity.State == Draft {
-		p, err = s.catalog.get(ctx, a.Activity, snapshotAge)
+		// It may have been opened a moment ago. However many ask, one reads.
+		p, err = s.catalog.get(ctx, a.Activity, 0)
 	}
 	if err != nil {
 		return Placed{}, AsProblem(err)

@@ -35,6 +35,9 @@ type querier interface {
 
 func readActivity(ctx context.Context, q querier, id string) (admission.Activity, error) {
 	var a admission.Activity
+	if !admission.ValidName(id) {
+		return a, admission.ErrNoActivity
+	}
 	rows, err := q.Query(ctx, sqlActivity, id)
 	if err != nil {
 		return a, err

@@ -10,20 +10,20 @@ import (
 	"seckill/admission"
 )
 
-// NextEpoch mints the number of a new rebuild. Numbers never repeat and never go
-// back, whatever happens to Redis.
-func (l *Ledger) NextEpoch(ctx context.Context, id string) (n, before int64, err error) {
+// NextEpoch mints the number of a new rebuild, if last is still the newest. Numbers
+// never repeat and never go back, whatever happens to Redis; and of several that open
+// an activity at once, one begins.
+func (l *Ledger) NextEpoch(ctx context.Context, id string, last int64) (n int64, err error) {
 	err = l.pool.QueryRow(ctx, `
-		with old as (select last_epoch from activities where id = $1 for update)
-		update activities a set last_epoch = greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
-		  from old where id = $1 returning a.last_epoch, old.last_epoch`, id).Scan(&n, &before)
+		update activities set last_epoch = greatest(last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)
+		 where id = $1 and last_epoch = $2 returning last_epoch`, id, last).Scan(&n)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = admission.ErrNoActivity
+		err = admission.ErrSuperseded
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
+		return 0, fmt.Errorf("mint an epoch for activity %s: %w", id, err)
 	}
-	return n, before, nil
+	return n, nil
 }
 
 // Snapshot begins epoch n and reads, in the same transaction, what its gate is to

@@ -31,7 +31,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"3", "epochs are minted from the clock too", "consumer/ledger_epoch.go",
-		"greatest(old.last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)", "old.last_epoch + 1", "TestRule03EpochsOnlyRise",
+		"greatest(last_epoch + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)", "last_epoch + 1", "TestRule03EpochsOnlyRise",
 	},
 	{
 		"4", "a rebuild keeps the epoch of a pending order", "admission/rebuild.go",

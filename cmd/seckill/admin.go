@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,7 +28,10 @@ func (n *node) adminHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
 	api := admission.NewAPI(mux, "Seckill operators", readVersion().Version)
-	a := &adminAPI{operator: n.stores.operator(n.logger)}
+	a := &adminAPI{operator: n.stores.operator(n.logger), changed: func(string) {}}
+	if n.service != nil {
+		a.changed = n.service.Changed
+	}
 	guard := huma.Middlewares{bearer(n.config.AdminToken)}
 	a.register(api, guard)
 	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
@@ -52,16 +56,25 @@ func writeText(w http.ResponseWriter, status int, text string) {
 func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	err := n.stores.log.Ping(ctx)
+	asks := []func(context.Context) error{n.stores.log.Ping}
 	if n.service != nil {
-		err = errors.Join(err, n.stores.gate.Ping(ctx))
+		asks = append(asks, n.stores.gate.Ping)
 	}
 	if n.leases != nil {
-		_, lockErr := n.leases.List(ctx, "member/")
-		err = errors.Join(err, n.stores.ledger.Ping(ctx), lockErr)
+		asks = append(asks, n.stores.ledger.Ping, func(ctx context.Context) error {
+			_, err := n.leases.List(ctx, "member/")
+			return err
+		})
 	}
-	if err != nil {
-		writeText(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+	// Side by side: one that does not answer must not make the next look bad.
+	errs := make([]error, len(asks))
+	var all sync.WaitGroup
+	for i, ask := range asks {
+		all.Go(func() { errs[i] = ask(ctx) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		writeText(w, http.StatusServiceUnavailable, "not ready: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		return
 	}
 	writeText(w, http.StatusOK, "ready")
@@ -77,7 +90,11 @@ func bearer(token string) func(huma.Context, func(huma.Context)) {
 			next(ctx)
 			return
 		}
-		p := admission.NewProblem(admission.CodeUnauthenticated, "Send the admin token as a bearer token (SECKILL_ADMIN_TOKEN of this process).")
+		advice := "Send the admin token as a bearer token (SECKILL_ADMIN_TOKEN of this process)."
+		if token == "" {
+			advice = "This process has no admin token and lets no operator in; start it with SECKILL_ADMIN_TOKEN."
+		}
+		p := admission.NewProblem(admission.CodeUnauthenticated, "%s", advice)
 		p.Header = map[string]string{"WWW-Authenticate": `Bearer realm="seckill admin"`}
 		_, w := humago.Unwrap(ctx)
 		p.Write(w)

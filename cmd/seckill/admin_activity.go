@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
 	"seckill/admission"
 	"seckill/consumer"
@@ -16,6 +19,7 @@ import (
 // other. Both do what operator does.
 type adminAPI struct {
 	operator *operator
+	changed  func(activity string) // told of every change, so that this process shows it at once
 }
 
 // activityBody is an activity as an operator writes it.
@@ -81,6 +85,12 @@ func (b activityBody) activity(id string) (admission.Activity, error) {
 	if !admission.ValidName(id) {
 		return a, invalid("an activity id is 1 to 64 letters, digits, _ and -")
 	}
+	if strings.ContainsFunc(b.Title, unicode.IsControl) {
+		return a, invalid("title has a control character in it")
+	}
+	if len(b.SKUs) == 0 {
+		return a, invalid("skus is empty: an activity sells something")
+	}
 	var err error
 	if a.StartsAt, err = parseTime("starts_at", b.StartsAt); err != nil {
 		return a, err
@@ -103,6 +113,9 @@ func (b activityBody) activity(id string) (admission.Activity, error) {
 			return a, invalid("SKU " + s.SKU + " is listed twice")
 		}
 		seen[s.SKU] = true
+		if s.LimitPerUser == 0 { // not given
+			s.LimitPerUser = 1
+		}
 		limit := max(s.LimitPerUser, 1) // left out; a given one is checked to be 1 or more
 		a.SKUs = append(a.SKUs, admission.SKU{ID: s.SKU, Total: s.Total, LimitPerUser: limit, Price: s.Price})
 	}
@@ -131,6 +144,7 @@ func invalid(detail string) error {
 type putInput struct {
 	Activity string `path:"activity"`
 	Body     activityBody
+	RawBody  []byte
 }
 
 type activityResult struct {
@@ -139,10 +153,16 @@ type activityResult struct {
 }
 
 func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, error) {
-	activity, err := in.Body.activity(in.Activity)
+	// Strictly, once more: names count as they are written, each once.
+	var body activityBody
+	if err := json.Unmarshal(in.RawBody, &body, json.RejectUnknownMembers(true)); err != nil {
+		return nil, admission.NewProblem(admission.CodeInvalid, "The body is not an activity: %.300s.", err)
+	}
+	activity, err := body.activity(in.Activity)
 	if err != nil {
 		return nil, err
 	}
+	defer a.changed(in.Activity)
 	created, activity, err := a.operator.put(onAdminAPI(ctx), activity)
 	result, err := shown(activity, err)
 	if created && err == nil {
@@ -166,8 +186,9 @@ func (a *adminAPI) get(ctx context.Context, in *activityPath) (*activityResult, 
 }
 
 // by answers with what a step of the operator leaves.
-func by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *activityPath) (*activityResult, error) {
+func (a *adminAPI) by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *activityPath) (*activityResult, error) {
 	return func(ctx context.Context, in *activityPath) (*activityResult, error) {
+		defer a.changed(in.Activity)
 		return shown(step(onAdminAPI(ctx), in.Activity))
 	}
 }
@@ -202,8 +223,8 @@ func (a *adminAPI) register(api huma.API, guard huma.Middlewares) {
 	}
 	huma.Register(api, operation("put-activity", http.MethodPut, path, "Create or change an activity"), a.put)
 	huma.Register(api, operation("get-activity", http.MethodGet, path, "An activity with its stock"), a.get)
-	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), by(a.operator.open))
-	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), by(a.operator.pause))
-	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), by(a.operator.resume))
-	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), by(a.operator.close))
+	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), a.by(a.operator.open))
+	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), a.by(a.operator.pause))
+	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), a.by(a.operator.resume))
+	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), a.by(a.operator.close))
 }

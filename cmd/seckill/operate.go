@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -44,26 +45,19 @@ func (o *operator) open(ctx context.Context, id string) (admission.Activity, err
 	if err != nil {
 		return activity, err
 	}
-	view, err := o.gate.View(ctx, id)
-	if err != nil {
+	if err := o.fill(ctx, id); err != nil {
 		return activity, err
-	}
-	if !view.Ready(activity.Epoch) {
-		if err := o.fill(ctx, id); err != nil {
-			return activity, err
-		}
 	}
 	return o.bring(ctx, id)
 }
 
-// fill makes the gate; when somebody else does so at the same time, their work
-// counts.
+// fillPoll is how often an opening looks whether somebody else has made the gate.
+const fillPoll = 50 * time.Millisecond
+
+// fill makes sure that there is a gate. When somebody else makes it at the same time,
+// their work counts, and is waited for.
 func (o *operator) fill(ctx context.Context, id string) error {
 	for {
-		_, err := o.rebuild.Run(ctx, id)
-		if !errors.Is(err, admission.ErrSuperseded) {
-			return err
-		}
 		activity, err := o.ledger.Activity(ctx, id)
 		if err != nil {
 			return err
@@ -72,10 +66,15 @@ func (o *operator) fill(ctx context.Context, id string) error {
 		if err != nil || view.Ready(activity.Epoch) {
 			return err
 		}
+		if !activity.UnderRebuild() {
+			if _, err = o.rebuild.Run(ctx, id); !errors.Is(err, admission.ErrSuperseded) {
+				return err
+			}
+		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(admission.PublishDeadline): // let the newer one finish
+			return fmt.Errorf("wait for the gate of activity %s, which somebody makes: %w", id, context.Cause(ctx))
+		case <-time.After(fillPoll):
 		}
 	}
 }

@@ -40,9 +40,20 @@ func (p *program) ask(cmd *cobra.Command, c *consent, question string) error {
 		return wrongUsage(fmt.Errorf("%s: give --yes to confirm, since there is no terminal to ask on: %s", cmd.CommandPath(), question))
 	}
 	_, _ = fmt.Fprintf(p.stderr, "%s [y/N] ", question)
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
-		return nil
+	answered := make(chan string, 1)
+	go func() { // ends with the answer, or with the process
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answered <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answered:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+	case <-cmd.Context().Done(): // Ctrl-C
 	}
 	return errNotConfirmed
 }

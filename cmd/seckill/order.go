@@ -74,18 +74,25 @@ func (s *stores) findOrder(ctx context.Context, id string) (admission.Row, error
 			return admission.Row{}, err
 		}
 		if ok && r.State == admission.Pending {
-			return undecided(activity, r.Order), nil
+			a, err := s.ledger.Activity(ctx, activity)
+			return undecided(a, r.Order), err
 		}
 	}
 	return admission.Row{}, fmt.Errorf("order %s: %w: neither a row in the ledger nor waiting at a gate", id, admission.ErrNoOrder)
 }
 
 // undecided shows a pending reservation as the accepted order that it will be.
-func undecided(activity string, o admission.Order) admission.Row {
-	return admission.Row{
-		ID: o.ID, Activity: activity, SKU: o.SKU, User: o.User, Key: o.Key, Quantity: o.Quantity,
+func undecided(a admission.Activity, o admission.Order) admission.Row {
+	row := admission.Row{
+		ID: o.ID, Activity: a.ID, SKU: o.SKU, User: o.User, Key: o.Key, Quantity: o.Quantity,
 		Status: admission.Accepted, CreatedAt: o.At,
 	}
+	for _, sku := range a.SKUs {
+		if sku.ID == o.SKU {
+			row.Amount = o.Quantity * sku.Price
+		}
+	}
+	return row
 }
 
 // statuses are what an order can be.
@@ -152,6 +159,13 @@ func (p *program) listOrders(ctx context.Context, s *stores, f consumer.OrderFil
 	if err != nil {
 		return err
 	}
+	if f.Status == "" && f.User != "" && f.After == "" { // a buyer's orders are few: show all of them
+		waiting, err := s.undecidedWhere(ctx, f)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, waiting...)
+	}
 	lines := []orderLine{}
 	for _, row := range rows {
 		lines = append(lines, viewOrder(row))
@@ -162,6 +176,10 @@ func (p *program) listOrders(ctx context.Context, s *stores, f consumer.OrderFil
 // undecidedWhere lists what is pending at the gate, oldest first.
 func (s *stores) undecidedWhere(ctx context.Context, f consumer.OrderFilter) ([]admission.Row, error) {
 	var rows []admission.Row
+	a, err := s.ledger.Activity(ctx, f.Activity)
+	if err != nil {
+		return nil, err
+	}
 	for skip := int64(0); len(rows) < f.Limit; {
 		page, err := s.gate.Pending(ctx, f.Activity, noTime, skip)
 		if err != nil || page.Page == 0 {
@@ -170,7 +188,7 @@ func (s *stores) undecidedWhere(ctx context.Context, f consumer.OrderFilter) ([]
 		skip += int64(page.Page)
 		for _, o := range page.List {
 			if (f.User == "" || o.User == f.User) && o.ID > f.After && len(rows) < f.Limit {
-				rows = append(rows, undecided(f.Activity, o))
+				rows = append(rows, undecided(a, o))
 			}
 		}
 	}

@@ -248,7 +248,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	release := &consumer.Release{Ledger: n.stores.ledger, Gate: n.stores.gate, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
 	return func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if err := n.leases.Close(stop); err != nil {
 			n.logger.Warn("leases are left to expire", "error", err)
