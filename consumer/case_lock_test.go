@@ -10,11 +10,20 @@ import (
 // stock and limit.
 func TestCase11EveryLeaseToEverybody(t *testing.T) {
 	t.Parallel()
+	for _, backend := range []string{"etcd", "redis"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			everyLeaseToEverybody(t, backend)
+		})
+	}
+}
+
+func everyLeaseToEverybody(t *testing.T, backend string) {
 	s := newSale(t, saleOptions{})
 	skus := []string{"s1", "s2"}
 	s.open("a1", units("s1", 300, 2), units("s2", 100, 1))
 	for i := range 4 {
-		s.startWorker(workerOptions{instance: fmt.Sprint("worker", i), locks: fmt.Sprintf("%s_%d", s.namespace[:20], i)})
+		s.startWorker(workerOptions{instance: fmt.Sprint("worker", i), backend: backend, locks: fmt.Sprintf("%s_%d", s.namespace[:20], i)})
 	}
 	s.startSweep() // an outcome that a fenced worker did not tell
 	var asks []ask

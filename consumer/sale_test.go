@@ -170,6 +170,7 @@ func (s *sale) rebuild() *admission.Rebuild {
 type workerOptions struct {
 	instance string
 	locks    string // namespace of its leases
+	backend  string // of its leases
 	log      *admission.Log
 	ackWait  time.Duration
 	metrics  *consumer.Metrics
@@ -180,6 +181,9 @@ func (s *sale) startWorker(o workerOptions) (stop func()) {
 	s.t.Helper()
 	if o.instance == "" {
 		o.instance = "worker"
+	}
+	if o.backend == "" {
+		o.backend = "etcd"
 	}
 	if o.locks == "" {
 		o.locks = s.namespace
@@ -194,7 +198,7 @@ func (s *sale) startWorker(o workerOptions) (stop func()) {
 		o.metrics = consumer.NewMetrics(nil)
 	}
 	leases, err := lockprovider.Open(s.t.Context(), lockprovider.Config{
-		Backend: "etcd", EtcdEndpoints: []string{s.servers.EtcdEndpoint()}, Namespace: o.locks,
+		Backend: o.backend, EtcdEndpoints: []string{s.servers.EtcdEndpoint()}, RedisURL: s.servers.RedisURL(), Namespace: o.locks,
 		TTL: 3 * time.Second, Instance: o.instance, Logger: s.logger,
 	})
 	must(s.t, err)

@@ -57,6 +57,9 @@ func (s *settler) run(taking, hold context.Context) error {
 		for len(messages) > 0 {
 			n := s.portion(messages)
 			if err := s.settle(taking, hold, messages[:n]); err != nil {
+				if errors.Is(err, ErrFenced) {
+					giveBack(messages)
+				}
 				return err
 			}
 			messages = messages[n:]
@@ -69,6 +72,14 @@ func (s *settler) run(taking, hold context.Context) error {
 		}
 	}
 	return nil
+}
+
+// giveBack has messages delivered again at once, to whoever has the newer term: a
+// request for messages that a stale holder left open may have taken them.
+func giveBack(messages []message) {
+	for _, m := range messages {
+		_ = m.Nak() // a lost one only means waiting for AckWait
+	}
 }
 
 // message is a delivery with the means to acknowledge it.

@@ -44,16 +44,24 @@ func (w *Worker) Run(ctx context.Context) error {
 // settlePartition settles one partition again and again until ctx ends. Whatever
 // ends a turn (lease lost, fenced, a store away) only leads to the next turn.
 func (w *Worker) settlePartition(ctx context.Context, partition int) {
+	fencedInARow := 0
 	for ctx.Err() == nil {
 		err := w.turn(ctx, partition)
 		if ctx.Err() != nil {
 			return
 		}
+		longest := restartPause
 		if errors.Is(err, ErrFenced) {
 			w.Metrics.fenced.Inc()
+			// Who is fenced again and again has company that the leases do not
+			// keep away: making room lets one of them get something done.
+			longest <<= min(fencedInARow, 4)
+			fencedInARow++
+		} else {
+			fencedInARow = 0
 		}
 		w.Logger.Warn("partition given up; it is taken again", "partition", partition, "error", err)
-		pause(ctx, time.Duration(rand.Int64N(int64(restartPause))))
+		pause(ctx, time.Duration(rand.Int64N(int64(longest))))
 	}
 }
 

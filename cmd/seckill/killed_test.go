@@ -74,6 +74,7 @@ func TestCase04APIKilled200Times(t *testing.T) {
 				answered, more := c.answers.Load(), random.Int64N(40)
 				until(t, "the sale goes on", func() bool { return c.answers.Load() > answered+more })
 				node.kill()
+				c.target.Store(first) // the buyers find another node
 			}
 		})
 	}
