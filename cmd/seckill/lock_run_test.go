@@ -151,7 +151,10 @@ func (h *heldCommand) signal(s syscall.Signal) {
 // The command decides what a signal does; meanwhile the lease is kept, longer than its
 // time to live.
 func lockRunSignals(t *testing.T, i *installation) {
-	h := i.runLocked(`trap "echo once" TERM; trap "echo bye; exit 5" USR1; ` + endless)
+	h := i.runLocked(`trap "echo once" TERM; trap "echo bye; exit 5" USR1; echo set; ` + endless)
+	if got := h.says(); got != "set" { // before it is, a signal just ends the shell
+		t.Fatalf("the command says %q", got)
+	}
 	h.signal(syscall.SIGTERM)
 	if got := h.says(); got != "once" {
 		t.Fatalf("the command says %q", got)
