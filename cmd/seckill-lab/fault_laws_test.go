@@ -9,7 +9,7 @@ import (
 
 // atRest is a clean sale of three units to two buyers, one of which is left, to be spoilt.
 func atRest() (*books, *told) {
-	return &books{
+	b := &books{
 		total: 3, stock: 1, limit: 1, epoch: 7,
 		orders: []bookedOrder{
 			{id: "o1", user: "buyer-1", status: "confirmed", quantity: 1},
@@ -19,9 +19,11 @@ func atRest() (*books, *told) {
 		gate:    map[string]string{"state": "open", "epoch": "7"},
 		records: map[string]string{"o1": "c", "o2": "c", "o3": "r"}, gateStock: 1,
 		gateBuyers: map[string]int64{"buyer-1": 1, "buyer-2": 1},
-	}, &told{
+	}
+	answers := &told{
 		admitted: map[string]uint32{"o1": 1, "o2": 2}, repeated: map[string]uint32{"o1": 1},
 	}
+	return b, answers
 }
 
 // Every law is switched on: each way to break one turns the judge's finding red.
