@@ -71,8 +71,10 @@ func (o order) run() error {
 		for ctx.Err() == nil {
 		}
 	}()
+	// The wall clock goes on while the process is stopped. Read before the parent is
+	// told: the stop may follow at once.
+	last := time.Now().UnixNano()
 	fmt.Println("held", l.Token())
-	last := time.Now().UnixNano() // the wall clock goes on while the process is stopped
 	for {
 		now := time.Now().UnixNano()
 		if time.Duration(now-last) > TTL {
