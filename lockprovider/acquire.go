@@ -13,11 +13,12 @@ import (
 // so that the caller can leave at any moment; whoever leaves first decides: a grant
 // that nobody waits for is undone.
 type attempt struct {
-	name, nonce, owner string
-	req                request
-	sess               *session // shared backends only
-	landed             bool     // the store is known to have a queued key of this attempt
-	unsure             bool     // some call had no answer: a key may be in the store
+	name, owner string
+	nonce       string // names the attempt's key on etcd, see spares
+	req         request
+	sess        *session // shared backends only
+	landed      bool     // the store is known to have a queued key of this attempt
+	unsure      bool     // some call had no answer: a key may be in the store
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -102,10 +103,10 @@ func (c *core) pursue(ctx context.Context, name string, queue bool, req request)
 		return nil, fmt.Errorf("lockprovider: acquire %q: %w", name, ErrClosed)
 	}
 	a := c.newAttempt(name, req)
-	go func() {
+	c.run(func() {
 		defer c.end()
 		c.carry(a, queue)
-	}()
+	})
 	var limit <-chan time.Time
 	if d := c.waitLimit(queue, req); d > 0 {
 		t := time.NewTimer(d)
@@ -155,8 +156,12 @@ func (c *core) newAttempt(name string, req request) *attempt {
 
 // rename gives the attempt an identity that nobody had before.
 func (c *core) rename(a *attempt) {
-	a.nonce = c.nonce()
-	a.owner = c.cfg.Instance + "/" + a.nonce
+	fresh := c.nonce()
+	a.owner = c.cfg.Instance + "/" + fresh
+	a.nonce = fresh
+	if c.backend.shared() {
+		a.nonce = c.spares.take(a.name, fresh)
+	}
 	a.landed, a.unsure = false, false
 }
 

@@ -23,6 +23,8 @@ func (c *core) carry(a *attempt, queue bool) {
 	a.mu.Unlock()
 	if err != nil && (a.landed || a.unsure) {
 		c.undo(a)
+	} else if err != nil && c.backend.shared() {
+		c.spares.keep(a.name, a.nonce) // it was not used
 	}
 	c.leaveSession(a.sess)
 }

@@ -29,8 +29,14 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// cluster starts one Redis that owns all slots and returns its address.
-func cluster(t *testing.T) string {
+// node is one Redis in cluster mode.
+type node struct {
+	address string
+	port    int
+	client  *redis.Client
+}
+
+func clusterNode(t *testing.T) node {
 	t.Helper()
 	address, port := busPort(t)
 	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
@@ -39,15 +45,27 @@ func cluster(t *testing.T) string {
 		t.Fatalf("start a Redis in cluster mode (install redis-server): %v", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
-	defer client.Close()
+	n := node{address, port, redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})}
+	t.Cleanup(func() { _ = n.client.Close() })
+	for end := time.Now().Add(20 * time.Second); n.client.Ping(context.Background()).Err() != nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a Redis in cluster mode does not answer")
+		}
+	}
+	return n
+}
+
+// cluster starts one Redis that owns all slots and returns its address.
+func cluster(t *testing.T) string {
+	t.Helper()
+	n := clusterNode(t)
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = client.ClusterAddSlotsRange(ctx, 0, 16383).Err() // an error once they are ours
-		info, err := client.ClusterInfo(ctx).Result()
+		_ = n.client.ClusterAddSlotsRange(ctx, 0, 16383).Err() // an error once they are ours
+		info, err := n.client.ClusterInfo(ctx).Result()
 		cancel()
 		if err == nil && len(info) > 16 && info[:16] == "cluster_state:ok" {
-			return address
+			return n.address
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the cluster is not ready: %q, %v", info, err)

@@ -30,6 +30,8 @@ type core struct {
 	serial  atomic.Uint64
 
 	examining atomic.Bool // suspectAll is under way
+	errands   chan func() // to a resting goroutine, see run
+	resting   atomic.Int32
 
 	ctx     context.Context // ends when the provider has stopped
 	stop    context.CancelFunc
@@ -48,8 +50,10 @@ type core struct {
 	renewals  agenda
 	deadlines agenda
 	wake      chan struct{}
+	napEnd    time.Duration // when the scheduler looks next, by the monotonic clock
 	offset    time.Duration // wall minus monotonic clock at the last look
 	lastToken map[string]uint64
+	spares    spares
 }
 
 const (
@@ -117,7 +121,7 @@ func newProvider(cfg Config, b backend, hook func(*core)) (*Provider, error) {
 		origin: hex.EncodeToString(origin[:]),
 		ctx:    ctx, stop: stop, closing: make(chan struct{}), closed: make(chan struct{}), idle: make(chan struct{}),
 		holds: map[string]*hold{}, sessions: map[time.Duration]*session{}, opening: map[time.Duration]*opening{},
-		wake: make(chan struct{}, 1), lastToken: map[string]uint64{},
+		wake: make(chan struct{}, 1), errands: make(chan func()), lastToken: map[string]uint64{},
 	}
 	now := c.clock.Now()
 	c.offset = now.Wall - now.Mono
@@ -179,6 +183,17 @@ func (c *core) end() {
 	}
 	c.mu.Unlock()
 	c.wg.Done()
+}
+
+// entered makes the scheduler look again if it would sleep past its next entry. Most
+// new entries are due later than that, and then nobody is woken.
+func (c *core) entered() {
+	c.mu.Lock()
+	late := c.sleepsPast()
+	c.mu.Unlock()
+	if late {
+		c.poke()
+	}
 }
 
 // poke makes the scheduler look at its agendas again.

@@ -14,7 +14,7 @@ import (
 
 // etcdBackend keeps one key per acquisition, <ns>/lock/q/<name>/<nonce>, under the
 // session's lease. Of all keys under one name the one created first holds; its create
-// revision is the token.
+// revision is the token. A key that was given back is taken again (spares).
 type etcdBackend struct {
 	client *clientv3.Client
 	leases pb.LeaseClient
@@ -88,7 +88,7 @@ func (b *etcdBackend) try(ctx context.Context, a *attempt) (grant, error) {
 	if len(kvs) == 0 {
 		return grant{}, errAborted
 	}
-	if string(kvs[0].Key) == b.key(a.name, a.nonce) {
+	if ownerOf(kvs[0].Value) == a.owner {
 		return grant{token: uint64(kvs[0].CreateRevision)}, nil // an earlier call arrived
 	}
 	in, err := b.info(kvs[0])
@@ -105,9 +105,16 @@ func (b *etcdBackend) release(ctx context.Context, h *hold) (bool, error) {
 	if b.off.revision {
 		guard = nil
 	}
-	resp, err := b.client.Txn(ctx).If(guard...).Then(clientv3.OpDelete(key)).Commit()
+	ops := []clientv3.Op{clientv3.OpDelete(key)}
+	if h.unsure { // one of its puts may still be under way, and would find the key absent
+		ops = append(ops, clientv3.OpPut(b.marker(h.nonce), "released", clientv3.WithLease(clientv3.LeaseID(h.sess.id))))
+	}
+	resp, err := b.client.Txn(ctx).If(guard...).Then(ops...).Commit()
 	if err != nil {
 		return false, etcdError(err)
+	}
+	if h.unsure && resp.Succeeded {
+		b.sweepLater(b.marker(h.nonce))
 	}
 	return resp.Succeeded, nil
 }

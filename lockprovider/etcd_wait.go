@@ -76,7 +76,7 @@ func (b *etcdBackend) enqueue(ctx context.Context, a *attempt) (place, error) {
 	resp, err := b.client.Txn(ctx).
 		If(absent(key), absent(b.marker(a.nonce))).
 		Then(b.put(a), lastTwo).
-		Else(clientv3.OpGet(key, clientv3.WithKeysOnly())).Commit()
+		Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
 		return place{}, etcdError(err)
 	}
@@ -84,6 +84,10 @@ func (b *etcdBackend) enqueue(ctx context.Context, a *attempt) (place, error) {
 		kvs := resp.Responses[0].GetResponseRange().Kvs
 		if len(kvs) == 0 {
 			return place{}, errAborted
+		}
+		if ownerOf(kvs[0].Value) != a.owner { // a spare key that came back, with a backup say
+			b.core.rename(a)
+			return place{}, errors.New("the key is in use")
 		}
 		return b.look(ctx, a, kvs[0].CreateRevision)
 	}

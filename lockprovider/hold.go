@@ -13,6 +13,7 @@ type hold struct {
 	c           *core
 	sess        *session
 	name, nonce string
+	unsure      bool // a call of its attempt had no answer
 	owner, note string
 	purpose     string
 	token       uint64
@@ -42,8 +43,9 @@ type ending struct {
 func (c *core) adopt(a *attempt, g grant) (*hold, error) {
 	p := c.pulseOf(a, g)
 	h := &hold{
-		c: c, sess: a.sess, name: a.name, nonce: a.nonce, owner: a.owner, note: a.req.note, purpose: a.req.purpose,
-		token: g.token, granted: p.granted, guard: a.req.guard, began: c.clock.Now(), maxHold: a.req.maxHold,
+		c: c, sess: a.sess, name: a.name, nonce: a.nonce, unsure: a.unsure, owner: a.owner, note: a.req.note,
+		purpose: a.req.purpose,
+		token:   g.token, granted: p.granted, guard: a.req.guard, began: c.clock.Now(), maxHold: a.req.maxHold,
 		handles: map[*Lease]struct{}{}, span: noSpan{},
 	}
 	h.limit.of = h
@@ -69,7 +71,7 @@ func (c *core) adopt(a *attempt, g grant) (*hold, error) {
 	c.noteToken(h.name, h.token)
 	c.metrics.held.Inc()
 	c.metrics.hold.WithLabelValues(h.purpose) // so that the series is there before its first sample
-	c.poke()
+	c.entered()
 	return h, nil
 }
 

@@ -20,7 +20,7 @@ const sideBySide = "20"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if locktest.ChildMain() {
+	if locktest.ChildMain() || memberMain() {
 		return
 	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

@@ -54,13 +54,7 @@ func (e *ears) start() {
 		if e.closed || e.b.core.ctx.Err() != nil {
 			return
 		}
-		client := e.b.client
-		if e.b.sharded {
-			e.sub = client.SSubscribe(context.Background())
-		} else {
-			e.sub = client.Subscribe(context.Background())
-		}
-		heard := e.sub.ChannelWithSubscriptions(redis.WithChannelSize(earBuffer), redis.WithChannelHealthCheckInterval(earsCheck))
+		heard := e.open()
 		c := e.b.core
 		c.wg.Add(2)
 		go func() {
@@ -71,11 +65,51 @@ func (e *ears) start() {
 			defer c.wg.Done()
 			e.speak(c.ctx)
 		}()
-		if !e.b.off.push {
-			channel := e.b.evictions()
-			e.queue(func(ctx context.Context, sub *redis.PubSub) { e.subscribe(ctx, sub, channel) })
-		}
 	})
+}
+
+// open makes the subscriber, which connects in the background. A cluster's subscriber
+// has to know a channel of the namespace when it connects, or it takes any node; the
+// cancelled context makes it note the channels and send nothing yet. e.mu is held.
+func (e *ears) open() <-chan any {
+	var channels []string
+	if !e.b.off.push {
+		channels = append(channels, e.b.evictions())
+	}
+	for channel := range e.topics {
+		channels = append(channels, channel)
+	}
+	noted, cancel := context.WithCancel(context.Background())
+	cancel()
+	if e.b.sharded {
+		e.sub = e.b.client.SSubscribe(noted, channels...)
+	} else {
+		e.sub = e.b.client.Subscribe(noted, channels...)
+	}
+	return e.sub.ChannelWithSubscriptions(redis.WithChannelSize(earBuffer), redis.WithChannelHealthCheckInterval(earsCheck))
+}
+
+// reopen connects anew, to whatever node has the namespace now; nil if the provider ends.
+func (e *ears) reopen() <-chan any {
+	if c, ok := e.b.client.(*redis.ClusterClient); ok {
+		c.ReloadState(e.b.core.ctx)
+	}
+	e.mu.Lock()
+	old := e.sub
+	var heard <-chan any
+	if e.b.core.ctx.Err() == nil && !e.closed {
+		heard = e.open()
+	}
+	e.mu.Unlock()
+	_ = old.Close()
+	return heard
+}
+
+// subscriber is the present one.
+func (e *ears) subscriber() *redis.PubSub {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sub
 }
 
 // queue hands a command to the goroutine that owns the writing side; a slow or dead
@@ -93,10 +127,10 @@ func (e *ears) speak(ctx context.Context) {
 		select {
 		case f := <-e.work:
 			cctx, cancel := context.WithTimeout(ctx, callLimit(e.b.core.cfg.TTL))
-			f(cctx, e.sub)
+			f(cctx, e.subscriber())
 			cancel()
 		case <-ctx.Done():
-			_ = e.sub.Close()
+			_ = e.subscriber().Close()
 			return
 		}
 	}

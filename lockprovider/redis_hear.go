@@ -1,21 +1,63 @@
 package lockprovider
 
 import (
+	"time"
+
 	"github.com/redis/go-redis/v9"
 )
 
-// hear passes on what the server sends, until the subscriber is closed.
+// hear passes on what the server sends, until the subscriber is closed. On a cluster it
+// connects anew when the namespace has moved to another node: the library stays where
+// it is.
 func (e *ears) hear(from <-chan any) {
-	for m := range from {
-		switch m := m.(type) {
-		case *redis.Message:
-			e.message(m)
-		case *redis.Subscription:
-			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
-				e.subscribed(m.Channel)
+	confirmed := false
+	late := time.NewTicker(earsCheck)
+	defer late.Stop()
+	for from != nil {
+		select {
+		case m, ok := <-from:
+			if !ok {
+				return
+			}
+			moved := e.take(m)
+			confirmed = confirmed || isConfirmation(m)
+			if moved && e.b.sharded {
+				from, confirmed = e.reopen(), false
+			}
+		case <-late.C:
+			if !confirmed && e.b.sharded {
+				from = e.reopen() // perhaps the wrong node, which says so once and no more
 			}
 		}
 	}
+}
+
+func isConfirmation(m any) bool {
+	s, ok := m.(*redis.Subscription)
+	return ok && s.Kind == "ssubscribe"
+}
+
+// take handles one message. It tells whether the server has ended a subscription that
+// is still wanted.
+func (e *ears) take(m any) (moved bool) {
+	switch m := m.(type) {
+	case *redis.Message:
+		e.message(m)
+	case *redis.Subscription:
+		switch m.Kind {
+		case "subscribe", "ssubscribe":
+			e.subscribed(m.Channel)
+		case "sunsubscribe":
+			return e.wants(m.Channel)
+		}
+	}
+	return false
+}
+
+func (e *ears) wants(channel string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return channel == e.b.evictions() || e.topics[channel] != nil
 }
 
 func (e *ears) message(m *redis.Message) {

@@ -69,7 +69,7 @@ func (h *hold) startRelease(ctx context.Context, back *giveBack) {
 		return
 	}
 	c.joinAgain(h.sess)
-	go func() {
+	c.run(func() {
 		defer c.end()
 		defer c.leaveSession(h.sess)
 		defer close(back.done)
@@ -78,7 +78,7 @@ func (h *hold) startRelease(ctx context.Context, back *giveBack) {
 			from = ctx
 		}
 		back.err = h.giveBack(from)
-	}()
+	})
 }
 
 // giveBack repeats until the store has answered or has dropped the hold by itself.
@@ -99,6 +99,9 @@ func (h *hold) giveBack(from context.Context) error {
 		if last = err; err != nil {
 			c.metrics.releaseFail.Inc()
 			return err
+		}
+		if mine && calls == 1 && !h.unsure && c.backend.shared() {
+			c.spares.keep(h.name, h.nonce)
 		}
 		if !mine && calls == 1 {
 			lost := &LostError{Name: h.name, Token: h.token, Reason: Revoked, At: time.Now()}

@@ -49,12 +49,27 @@ func (c *core) nap() time.Duration {
 	defer c.mu.Unlock()
 	now := c.clock.Now().Mono
 	d := longestNap
-	for _, a := range []agenda{c.renewals, c.deadlines} {
-		if at, ok := a.next(); ok {
-			d = min(d, at-now)
-		}
+	if at, ok := c.nextEntry(); ok {
+		d = min(d, at-now)
 	}
-	return max(d, time.Millisecond)
+	d = max(d, time.Millisecond)
+	c.napEnd = now + d
+	return d
+}
+
+// nextEntry is the time of the earliest entry of both agendas. c.mu is held.
+func (c *core) nextEntry() (time.Duration, bool) {
+	at, ok := c.renewals.next()
+	if other, also := c.deadlines.next(); also && (!ok || other < at) {
+		return other, true
+	}
+	return at, ok
+}
+
+// sleepsPast tells whether an entry is due before the scheduler looks. c.mu is held.
+func (c *core) sleepsPast() bool {
+	at, ok := c.nextEntry()
+	return ok && at < c.napEnd
 }
 
 // look ends what has passed its deadline and returns what has to be renewed.
@@ -122,32 +137,6 @@ func (c *core) everyPassed(now Instant) []any {
 	return late
 }
 
-// dueBatches takes out the sessions to renew now, as few calls as the backend
-// allows: once one is due, those due within the next third of its interval go along.
-// c.mu is held.
-func (c *core) dueBatches(now Instant) (batches [][]*session, idle []*session) {
-	at, ok := c.renewals.next()
-	if !ok || at > now.Mono {
-		return nil, nil
-	}
-	by := now.Mono + c.renewals[0].of.(*session).interval()/3
-	var batch []*session
-	for e := c.renewals.due(by); e != nil; e = c.renewals.due(by) {
-		s := e.of.(*session)
-		if c.backend.shared() && len(s.holds) == 0 && s.users == 0 && now.Since(s.lastUsed) > s.ttl {
-			idle = append(idle, s)
-			continue
-		}
-		if batch = append(batch, s); len(batch) == c.backend.batch() {
-			batches, batch = append(batches, batch), nil
-		}
-	}
-	if batch != nil {
-		batches = append(batches, batch)
-	}
-	return batches, idle
-}
-
 // renew makes one renewal call for a batch and applies the answers. A call that has
 // had no answer for a sixth of the TTL is not given up, since the answer may only be
 // slow: another one starts beside it. So at most five are under way for a session.
@@ -161,11 +150,17 @@ func (c *core) renew(batch []*session) {
 		if c.alive(s) {
 			c.renewals.set(&s.renewal, sent.Mono+p.granted/6)
 		}
+		s.asked++
 	}
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, max(limit, lateLimit))
 	answers, err := c.backend.renew(ctx, batch)
 	cancel()
+	c.mu.Lock()
+	for _, s := range batch {
+		s.asked--
+	}
+	c.mu.Unlock()
 	if c.ctx.Err() != nil {
 		return
 	}

@@ -21,6 +21,7 @@ type session struct {
 	retired  bool // no new holds; ended when the last one is gone
 
 	renewal  entry
+	asked    int // renewal calls under way
 	deadline entry
 	failures int
 	cause    error // of the last failed renewal
