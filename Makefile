@@ -17,10 +17,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 
 .DEFAULT_GOAL := help
-.PHONY: breaks help run test build bench chaos lint fmt clean install install-test soak-locks
+.PHONY: breaks help run test build bench chaos lint fmt clean install install-test bench-locks soak-locks
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis)
 	@exec bin/seckill-lab run $(oneshot) --lock $(LOCK)
@@ -36,12 +36,16 @@ lint: ## gofumpt, go vet, staticcheck (an exception is a //lint:ignore with its 
 		if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) -C lockprovider/bench vet ./...
 
 bench: install-test ## benchmarks, once each if CI is set (BENCH=pattern, BENCHTIME=2s)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(TESTFLAGS) ./...
 
 chaos: install build ## 200 random kills under load on each lock backend (SEED=n: another schedule)
 	bin/seckill-lab chaos --kills 200 --lock both --seed $(SEED) --report cmd/seckill-lab/CHAOS.md
+
+bench-locks: install build ## lockprovider beside other lock libraries, on the same servers (writes lockprovider/bench/RESULTS.md)
+	cd lockprovider/bench && $(GO) run . -out RESULTS.md
 
 soak-locks: install-test ## ten minutes of random faults on the leases of both stores (SEED=n: another schedule; SOAK=1h)
 	LOCKTEST_SOAK=$(SOAK) LOCKTEST_SEED=$(SEED) $(GO) test -race -count 1 -run '^TestSoak$$' -timeout 0 ./lockprovider

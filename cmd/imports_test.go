@@ -20,6 +20,7 @@ var arrows = map[string][]string{
 	"consumer":               {"admission", "lockprovider"},
 	"admission":              {},
 	"lockprovider":           {},
+	"lockprovider/bench":     {"lockprovider", "deploy/stack"}, // a module of its own
 	"lockprovider/locktest":  {"lockprovider"},
 	"deploy":                 {},
 	"deploy/stack/stacktest": {"deploy/stack"},
