@@ -102,8 +102,8 @@ func (r results) targets(say func(string, ...any)) {
 			continue
 		}
 		most := map[string]float64{storeRedis: 10, storeEtcd: 1}[n.store]
-		// The interval is known to a part in a hundred: its jitter is random.
-		row(fmt.Sprintf("1,000 locks on %s, at most %.0f renewal requests per interval", n.store, most),
+		// The length of an interval is random by a tenth, and the table takes its mean.
+		row(fmt.Sprintf("1,000 locks on %s, at most %.0f renewal requests per interval, give or take 5 %%", n.store, most),
 			fmt.Sprintf("%.2f", n.perInterval()), n.perInterval() <= most*1.05)
 	}
 }
