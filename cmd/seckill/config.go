@@ -52,6 +52,9 @@ type Config struct {
 	LogMaxAge   time.Duration // 0: for ever
 	LogAckWait  time.Duration
 
+	EventsMaxBytes int64
+	EventsMaxAge   time.Duration // 0: for ever
+
 	values map[string]value // by YAML key, one for every setting
 }
 

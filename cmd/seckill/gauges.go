@@ -25,6 +25,8 @@ type sample struct {
 	undecided  int64
 	due        int64
 	dead       uint64
+	events     int64         // that wait in the outbox
+	eventsAge  time.Duration // of the oldest of them
 	violations int
 	activities []sampledActivity
 }
@@ -46,7 +48,7 @@ type sampledSKU struct {
 type gauges struct {
 	newest atomic.Pointer[sample]
 
-	backlog, oldest, undecided, due, dead, stock, gate, violations *prometheus.Desc
+	backlog, oldest, undecided, due, dead, events, eventsAge, stock, gate, violations *prometheus.Desc
 }
 
 func newGauges() *gauges {
@@ -59,6 +61,8 @@ func newGauges() *gauges {
 		undecided:  desc("undecided_orders", "Orders that are not decided, held ones included."),
 		due:        desc("release_due", "Dead orders whose units have yet to be given back at a gate."),
 		dead:       desc("dead_letters", "Messages in the dead-letter stream."),
+		events:     desc("events_backlog", "Changes of status that wait in the ledger for their event to be published, counted up to 100,000."),
+		eventsAge:  desc("events_oldest_seconds", "Age of the oldest change of status whose event is not published; 0 without one."),
 		stock:      desc("stock", "Units that are not sold, as gate and ledger have them; until a sale is closed and settled.", "activity", "sku", "source"),
 		gate:       desc("gate_state", "1 for the state that a gate is in, 0 for the others; until a sale is closed and settled.", "activity", "state"),
 		violations: desc("law_violations", "Broken laws found by the light audit of the sales that are open or paused, every 15 s: oversold, negative, total = stock + live, and at rest stranded; must be 0. seckill audit checks all laws."),
@@ -67,7 +71,7 @@ func newGauges() *gauges {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.backlog, g.oldest, g.undecided, g.due, g.dead, g.stock, g.gate, g.violations} {
+	for _, d := range []*prometheus.Desc{g.backlog, g.oldest, g.undecided, g.due, g.dead, g.events, g.eventsAge, g.stock, g.gate, g.violations} {
 		to <- d
 	}
 }
@@ -88,6 +92,8 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	show(g.undecided, float64(s.undecided))
 	show(g.due, float64(s.due))
 	show(g.dead, float64(s.dead))
+	show(g.events, float64(s.events))
+	show(g.eventsAge, s.eventsAge.Seconds())
 	show(g.violations, float64(s.violations))
 	for _, a := range s.activities {
 		for _, state := range gateStates {

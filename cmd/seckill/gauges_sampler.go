@@ -84,6 +84,9 @@ func (s *sampler) look(ctx context.Context) (*sample, error) {
 	if now.due, err = s.stores.ledger.ReleaseDue(ctx, ""); err != nil {
 		return nil, err
 	}
+	if err := s.lookAtEvents(ctx, now); err != nil {
+		return nil, err
+	}
 	audit := s.stores.audit(s.config, "", 0)
 	if now.dead, err = audit.Dead.Count(ctx, ""); err != nil {
 		return nil, err
@@ -93,6 +96,15 @@ func (s *sampler) look(ctx context.Context) (*sample, error) {
 		now.oldest = max(time.Since(oldest), 0)
 	}
 	return now, err
+}
+
+func (s *sampler) lookAtEvents(ctx context.Context, now *sample) error {
+	n, since, err := s.stores.ledger.Outbox(ctx)
+	now.events = n
+	if !since.IsZero() {
+		now.eventsAge = max(time.Since(since), 0)
+	}
+	return err
 }
 
 func (s *sampler) lookAt(ctx context.Context, now *sample, id string, held int64) error {

@@ -219,6 +219,14 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		nc.Close()
 		return nil, err
 	}
+	events, err := consumer.NewEvents(n.stores.ledger, nc, n.config.events(), n.logger)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if err := events.Create(start); err != nil {
+		n.logger.Warn("the stream of events is not there; events wait in the ledger until it is", "error", err)
+	}
 	instance := instanceName()
 	n.leases, err = lockprovider.Open(start, lockprovider.Config{
 		Backend: n.config.LockBackend, RedisURL: n.config.redisURL(), EtcdEndpoints: n.config.EtcdEndpoints,
@@ -247,6 +255,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
 	release := &consumer.Release{Ledger: n.stores.ledger, Gate: n.stores.gate, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
+	work.Go(func() { n.underLease(ctx, "job/events", events.Run) })
 	return func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

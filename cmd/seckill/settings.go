@@ -209,4 +209,12 @@ var settings = []setting{
 		name: "LOG_ACK_WAIT", def: "15s", kind: duration(func(c *Config) *time.Duration { return &c.LogAckWait }, time.Second, duplicateWindow),
 		doc: "how long a worker may be silent about a batch before it is delivered again",
 	},
+	{
+		name: "EVENTS_MAX_BYTES", def: "1GiB", kind: size(func(c *Config) *int64 { return &c.EventsMaxBytes }, 1<<20, 1<<50),
+		doc: "size of the stream of events; when it is full, events wait in the ledger, none is dropped",
+	},
+	{
+		name: "EVENTS_MAX_AGE", def: "168h", kind: durationOrZero(func(c *Config) *time.Duration { return &c.EventsMaxAge }, duplicateWindow, 10*365*24*time.Hour),
+		doc: "how long the stream keeps events, read or not; 0s keeps them for ever",
+	},
 }

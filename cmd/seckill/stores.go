@@ -162,6 +162,10 @@ func openLog(ctx context.Context, c Config, name string) (*nats.Conn, *admission
 	return nc, log, err
 }
 
+func (c Config) events() consumer.EventsConfig {
+	return consumer.EventsConfig{Namespace: c.Namespace, Replicas: c.LogReplicas, MaxBytes: c.EventsMaxBytes, MaxAge: c.EventsMaxAge}
+}
+
 func connectNATS(c Config, name string) (*nats.Conn, error) {
 	return nats.Connect(
 		c.NATSURL,

@@ -1,0 +1,173 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// eventsPage is how many changes are read, published and removed at once.
+	eventsPage = 512
+	// eventsEvery is the pause after the outbox was found empty; after an error it
+	// doubles up to eventsRetry.
+	eventsEvery, eventsRetry = 100 * time.Millisecond, 2 * time.Second
+	// eventsAck bounds the wait for the acks of one page.
+	eventsAck = 5 * time.Second
+)
+
+// EventsConfig describes the stream of events. All fields are needed.
+type EventsConfig struct {
+	Namespace string
+	Replicas  int           // 1, 3 or 5
+	MaxBytes  int64         // of the stream on disk; when it is full, events wait in the outbox
+	MaxAge    time.Duration // older events are dropped; 0: none are, else at least two minutes
+}
+
+// Events publishes every change of status of every order, for the shop behind: what
+// the ledger wrote to its outbox in the transaction of the change.
+//
+// An event is on disk before its row is removed, so it is published at least once,
+// also when the log was away, the publisher died or the ledger fell back to an older
+// state. The events of one order are published in the order of its changes: the next
+// is sent when the one before has been acknowledged. One that comes again, after a
+// crash, has the id that it had, by which the stream drops it for two minutes.
+//
+// It may run anywhere; one at a time is enough.
+type Events struct {
+	ledger *Ledger
+	js     jetstream.JetStream
+	config EventsConfig
+	logger *slog.Logger
+}
+
+// NewEvents publishes over a connection, which must have no reconnect buffer. The
+// stream is created by Create, or when the first event does not find it.
+func NewEvents(ledger *Ledger, nc *nats.Conn, c EventsConfig, logger *slog.Logger) (*Events, error) {
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(eventsPage), jetstream.WithPublishAsyncTimeout(eventsAck))
+	if err != nil {
+		return nil, fmt.Errorf("open the stream of events: %w", err)
+	}
+	return &Events{ledger: ledger, js: js, config: c, logger: logger}, nil
+}
+
+// StreamName is the name of the JetStream stream.
+func (e *Events) StreamName() string { return strings.ToUpper(e.config.Namespace) + "_EVENTS" }
+
+// Create creates the stream, if there is none.
+func (e *Events) Create(ctx context.Context) error {
+	_, err := e.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:        e.StreamName(),
+		Description: "every change of status of every order, as CloudEvents",
+		Subjects:    []string{e.config.Namespace + ".events.>"},
+		Storage:     jetstream.FileStorage,
+		Discard:     jetstream.DiscardNew,
+		Replicas:    e.config.Replicas,
+		MaxBytes:    e.config.MaxBytes,
+		MaxAge:      e.config.MaxAge,
+		Duplicates:  2 * time.Minute,
+		AllowDirect: true,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("create stream %s: %w", e.StreamName(), err)
+	}
+	return nil
+}
+
+// Run publishes until ctx ends.
+func (e *Events) Run(ctx context.Context) error {
+	wait := eventsEvery
+	for ctx.Err() == nil {
+		n, err := e.Round(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			e.logger.Warn("events wait in the outbox; publishing is tried again", "error", err)
+			pause(ctx, wait)
+			wait = min(2*wait, eventsRetry)
+		case n == 0:
+			wait = eventsEvery
+			pause(ctx, wait)
+		default:
+			wait = eventsEvery
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Round publishes the oldest changes and returns how many it removed from the outbox.
+func (e *Events) Round(ctx context.Context) (int, error) {
+	page, err := e.ledger.changes(ctx, eventsPage)
+	if err != nil || len(page) == 0 {
+		return 0, err
+	}
+	done, err := e.publish(ctx, untilRepeated(page))
+	if len(done) > 0 {
+		// What is published is removed, also when the time is up.
+		remove, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		err = errors.Join(err, e.ledger.published(remove, done))
+	}
+	return len(done), err
+}
+
+// untilRepeated cuts a page before the second change of an order.
+func untilRepeated(page []change) []change {
+	seen := map[string]bool{}
+	for i, c := range page {
+		if seen[c.ID] {
+			return page[:i]
+		}
+		seen[c.ID] = true
+	}
+	return page
+}
+
+// publish sends the changes, each of another order, and returns those whose events
+// are on disk.
+func (e *Events) publish(ctx context.Context, changes []change) (done []int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, eventsAck)
+	defer cancel()
+	var acks []jetstream.PubAckFuture
+	for _, c := range changes {
+		ack, sent := e.send(c)
+		if sent != nil {
+			err = fmt.Errorf("publish the event of order %s: %w", c.ID, sent)
+			break
+		}
+		acks = append(acks, ack)
+	}
+	for i, ack := range acks {
+		select {
+		case <-ack.Ok():
+			done = append(done, changes[i].id)
+			continue
+		case refused := <-ack.Err():
+			err = fmt.Errorf("publish the event of order %s: %w", changes[i].ID, refused)
+		case <-ctx.Done():
+			err = fmt.Errorf("publish the event of order %s: no ack: %w", changes[i].ID, ctx.Err())
+		}
+	}
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
+		err = errors.Join(err, e.Create(ctx)) // a stream that was lost begins anew
+	}
+	return done, err
+}
+
+func (e *Events) send(c change) (jetstream.PubAckFuture, error) {
+	event := c.event(e.config.Namespace)
+	data, err := event.encode()
+	if err != nil {
+		return nil, err
+	}
+	msg := &nats.Msg{
+		Subject: e.config.Namespace + ".events." + c.Activity + "." + string(c.Status), Data: data,
+		Header: nats.Header{"Content-Type": {eventContentType}},
+	}
+	return e.js.PublishMsgAsync(msg, jetstream.WithMsgID(event.ID), jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
+}
