@@ -50,3 +50,25 @@ func (p rampPace) Due(n int64) time.Duration {
 	}
 	return time.Duration(2 * float64(n) / (p.From + root) * float64(time.Second))
 }
+
+// stepPace keeps one rate after another, and then the last.
+type stepPace []paceStep
+
+type paceStep struct {
+	rate float64 // requests/s
+	over time.Duration
+}
+
+func (p stepPace) Due(n int64) time.Duration {
+	var began time.Duration
+	left := float64(n)
+	for i, s := range p {
+		if in := s.rate * s.over.Seconds(); left >= in && i < len(p)-1 {
+			left -= in
+			began += s.over
+			continue
+		}
+		return began + time.Duration(left/s.rate*float64(time.Second))
+	}
+	return began
+}

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
-
-	"seckill/deploy/stack"
 )
 
 func init() { subcommands = append(subcommands, newRunCommand) }
@@ -78,46 +74,21 @@ func (o *runOptions) check() error {
 		return fmt.Errorf("run: --requests is %d and --buyers %d: at least one request each", o.requests, o.buyers)
 	case o.connections < 1 || o.connections > maxConnections:
 		return fmt.Errorf("run: --connections is %d: choose 1 to %d", o.connections, maxConnections)
-	case o.program != "":
-		return nil
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("run: find this program: %w", err)
-	}
-	o.program = filepath.Join(filepath.Dir(self), "seckill")
-	return nil
+	var err error
+	o.program, err = serviceProgram(o.program)
+	return err
 }
 
 // runSale is the whole of it. Everything that was started is stopped before it returns, however it ends.
 func runSale(ctx context.Context, out, words io.Writer, o runOptions) (err error) {
-	dir, err := os.MkdirTemp("", "seckill-run-")
-	if err != nil {
-		return fmt.Errorf("run: make a folder for the servers: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o711); err != nil { // as root, the user that runs Postgres passes through
-		return fmt.Errorf("run: %w", err)
-	}
-	fmt.Fprintf(words, "starting Redis, Postgres, NATS and etcd in %s\n", dir)
-	lab, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("run: find this program: %w", err)
-	}
-	servers, err := stack.Open(ctx, stack.Config{Dir: dir, Lab: lab, Scratch: true})
-	if err != nil {
-		return fmt.Errorf("run: start the servers: %w", err)
-	}
-	defer func() { err = errors.Join(err, servers.Close()) }()
-	fmt.Fprintf(words, "starting the service, leases in %s\n", o.lock)
-	serving, err := startService(ctx, o.program, servers.Env(o.lock), filepath.Join(dir, "seckill.log"))
+	s, err := openStand(ctx, words, o.program, o.lock)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	serving.token = servers.AdminToken()
-	defer func() { err = errors.Join(err, serving.stop()) }()
-	books := stores{postgresURL: servers.PostgresURL(), redisURL: servers.RedisURL()}
-	report, err := holdSale(ctx, words, serving, books, o)
+	defer func() { err = errors.Join(err, s.close()) }()
+	books := stores{postgresURL: s.servers.PostgresURL(), redisURL: s.servers.RedisURL()}
+	report, err := holdSale(ctx, words, s.serving, books, o)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -125,7 +96,7 @@ func runSale(ctx context.Context, out, words io.Writer, o runOptions) (err error
 		return fmt.Errorf("run: print the report: %w", err)
 	}
 	if !o.oneshot {
-		if err := stayUp(ctx, out, words, serving, report, dir); err != nil {
+		if err := stayUp(ctx, out, words, s.serving, report, s.dir); err != nil {
 			return fmt.Errorf("run: %w", err)
 		}
 	}
@@ -163,7 +134,7 @@ func sendCrowd(ctx context.Context, words io.Writer, serving *service, c *crowd,
 	loadOver, watched := make(chan struct{}), make(chan error, 1)
 	start := time.Now()
 	go func() { watched <- settled.watch(watching, db, start, loadOver, t.admitted) }()
-	stopBar := showProgress(words, t, int64(len(c.order)))
+	stopBar := showProgress(words, &t.counters, int64(len(c.order)))
 	result, err := load(ctx, loadConfig{
 		Target: "http://" + serving.public, Requests: int64(len(c.order)), Connections: o.connections,
 		Pace: constantPace(o.rate), Answer: t.heard,

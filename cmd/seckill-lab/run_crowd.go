@@ -92,8 +92,11 @@ type tally struct {
 
 	lastAdmitted time.Duration // from the start of the load
 
-	answers, accepted, refused atomic.Int64
+	counters
 }
+
+// counters are what a progress bar shows; they can be read while the load goes on.
+type counters struct{ answers, accepted, refused atomic.Int64 }
 
 const faultsShown = 10
 

@@ -14,11 +14,16 @@ import (
 
 const progressEvery = 100 * time.Millisecond
 
-// showProgress draws a bar while the crowd asks, on a terminal only. The function it returns ends it.
-func showProgress(to io.Writer, t *tally, requests int64) (stop func()) {
+// showProgress draws a bar while the crowd asks, on a terminal only. requests is 0 if their number is not known.
+// The function it returns ends it.
+func showProgress(to io.Writer, t *counters, requests int64) (stop func()) {
 	file, ok := to.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		fmt.Fprintf(to, "sending %s requests\n", humanize.Comma(requests))
+		if requests > 0 {
+			fmt.Fprintf(to, "sending %s requests\n", humanize.Comma(requests))
+		} else {
+			fmt.Fprintln(to, "sending requests")
+		}
 		return func() {}
 	}
 	progress := mpb.New(mpb.WithOutput(to), mpb.WithWidth(40), mpb.WithRefreshRate(progressEvery))

@@ -171,13 +171,20 @@ type saleSKU struct {
 	Price        int64  `json:"price"`
 }
 
-// openSale creates an activity that began a minute ago and lasts a day, with one SKU, a unit a buyer, and opens it.
+// openSale creates and opens an activity with one SKU, a unit a buyer.
 func (s *service) openSale(ctx context.Context, activity, title, sku string, units int64) error {
+	return s.openSKUs(ctx, activity, title, []string{sku}, units, 1)
+}
+
+// openSKUs creates an activity that began a minute ago and lasts a day, with as many units of each SKU, and opens
+// it.
+func (s *service) openSKUs(ctx context.Context, activity, title string, skus []string, units, limit int64) error {
 	now := time.Now().UTC().Truncate(time.Second)
-	body, err := json.Marshal(sale{
-		Title: title, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(24 * time.Hour),
-		SKUs: []saleSKU{{SKU: sku, Total: units, LimitPerUser: 1, Price: 9900}},
-	})
+	sale := sale{Title: title, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(24 * time.Hour)}
+	for _, sku := range skus {
+		sale.SKUs = append(sale.SKUs, saleSKU{SKU: sku, Total: units, LimitPerUser: limit, Price: 9900})
+	}
+	body, err := json.Marshal(sale)
 	if err != nil {
 		return fmt.Errorf("create activity %s: %w", activity, err)
 	}
