@@ -78,16 +78,18 @@ func wantNotReady(t *testing.T, what string, err error) {
 func TestRule05ReserveIsIdempotent(t *testing.T) {
 	t.Parallel()
 	s := newSale(t, saleOptions{})
-	s.open("a1", units("s1", 2, 2))
-	e, o := s.epoch(), order("u")
+	s.open("a1", units("s1", 3, 2))
+	e, o, plain := s.epoch(), order("u"), order("t")
 	o.Key = "k"
 	for range 3 { // the reply was lost twice
-		if v := s.reserve(e, o); v.Kind != admission.VerdictReserved || v.Reservation.ID != o.ID {
-			t.Fatalf("resent reserve: %+v", v)
+		for _, o := range []admission.Order{o, plain} {
+			if v := s.reserve(e, o); v.Kind != admission.VerdictReserved || v.Reservation.ID != o.ID {
+				t.Fatalf("resent reserve: %+v", v)
+			}
 		}
 	}
 	if got := s.stock(); got != 1 {
-		t.Fatalf("three runs took %d units, want one", 2-got)
+		t.Fatalf("three runs of two orders took %d units, want two", 3-got)
 	}
 	sameKey := order("u")
 	sameKey.Key = "k"

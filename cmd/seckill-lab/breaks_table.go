@@ -90,6 +90,10 @@ var safeguards = []safeguard{
 		"	if sku.stock < o.Quantity {\n		return admission.Rejected, admission.ReasonSoldOut\n	}\n", "", "TestRule10And11Decide",
 	},
 	{
+		"12", "no ack before the commit", "consumer/settler.go",
+		"	decisions, err := s.decide(taking,", "	for _, m := range messages {\n		_ = m.Ack()\n	}\n	decisions, err := s.decide(taking,", "TestRule12NoAckBeforeCommit",
+	},
+	{
 		"13", "a released order is not released again", "admission/lua/settle.lua",
 		"(state == 'p' or state == 'c')", "record", "TestRule13OutcomesActOnce",
 	},
@@ -102,12 +106,28 @@ var safeguards = []safeguard{
 		"if len(b.liars) > 0 {", "if false && len(b.liars) > 0 {", "TestRule14LyingGateIsRebuilt",
 	},
 	{
+		"16", "a gate that is not there keeps its marks", "consumer/release.go",
+		"return now > life.epoch, nil", "return now > life.epoch || true, nil", "TestReleaseGivesUnitsBackOnce",
+	},
+	{
+		"16", "a newer gate needs no marks", "consumer/release.go",
+		"return now > life.epoch, nil", "return now > life.epoch && false, nil", "TestReleaseGivesUnitsBackOnce",
+	},
+	{
 		"18", "the sweep waits until the log is settled", "admission/sweep.go",
 		"if settled < m.lastSeq {", "if false && settled < m.lastSeq {", "TestRule18SweepLeavesABacklogAlone",
 	},
 	{
 		"18", "the sweep appends what the ledger does not know", "admission/sweep.go",
 		"appendAll(ctx, s.Log, id, p.Epoch, missing)", "appendAll(ctx, s.Log, id, p.Epoch, nil)", "TestRule18SweepLeavesABacklogAlone",
+	},
+	{
+		"19", "a replay keeps the epoch of its orders", "consumer/replay_republish.go",
+		"admission.NewBatch(item.activity, item.epoch)", "admission.NewBatch(item.activity, item.epoch+1<<40)", "TestRule19ReplayKeepsTheEpoch",
+	},
+	{
+		"19", "a replay's copies have new message ids", "consumer/replay_republish.go",
+		"b.Replay = &admission.Replayed{", "b.ID = p.run.Selection.Mode\n\t\t\tb.Replay = &admission.Replayed{", "TestCase23ReplayTwice",
 	},
 	{
 		"21", "an older rebuild cannot close", "admission/lua/close.lua",
