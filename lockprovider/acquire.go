@@ -15,10 +15,11 @@ import (
 type attempt struct {
 	name, owner string
 	nonce       string // names the attempt's key on etcd, see spares
+	value       string // what that key says, the same in every call
 	req         request
 	sess        *session // shared backends only
-	landed      bool     // the store is known to have a queued key of this attempt
-	unsure      bool     // some call had no answer: a key may be in the store
+	landed      bool     // the store is known to have a key of this attempt
+	unsure      bool     // a call that writes had no answer: it may have arrived, or arrive yet
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -162,7 +163,7 @@ func (c *core) rename(a *attempt) {
 	if c.backend.shared() {
 		a.nonce = c.spares.take(a.name, fresh)
 	}
-	a.landed, a.unsure = false, false
+	a.value, a.landed, a.unsure = "", false, false
 }
 
 // tooLong is the error of a wait that reached its limit.

@@ -18,7 +18,7 @@ func (c *core) carry(a *attempt, queue bool) {
 		close(a.done)
 	} else if err == nil {
 		err = context.Canceled
-		a.unsure = true
+		a.landed = true
 	}
 	a.mu.Unlock()
 	if err != nil && (a.landed || a.unsure) {
@@ -75,10 +75,13 @@ func (c *core) once(a *attempt, queue bool) (grant, error) {
 	if err == nil {
 		return c.inTime(a, g)
 	}
-	if errors.Is(err, errSessionGone) {
+	switch {
+	case errors.Is(err, errSessionGone):
 		c.loseSession(a.sess, SessionLost, nil)
 		a.landed, a.unsure = false, false
-	} else if !definite(err) {
+	case errors.Is(err, errAborted):
+		c.rename(a) // the marker stays, and would refuse every other call
+	case !definite(err) && !a.landed:
 		a.unsure = true
 	}
 	return grant{}, err
@@ -91,6 +94,7 @@ func (c *core) inTime(a *attempt, g grant) (grant, error) {
 	if c.off.lateGrant || p.left(c.clock.Now()) > 0 {
 		return g, nil
 	}
+	a.landed = true
 	c.undoLater(a)
 	c.rename(a)
 	return grant{}, errors.New("the answer came after the lease's deadline")

@@ -68,8 +68,16 @@ func (b *etcdBackend) first(name string) clientv3.Op {
 }
 
 func (b *etcdBackend) put(a *attempt) clientv3.Op {
-	v, _ := json.Marshal(etcdValue{Owner: a.owner, Note: a.req.note, Since: time.Now().UnixMilli()})
-	return clientv3.OpPut(b.key(a.name, a.nonce), string(v), clientv3.WithLease(clientv3.LeaseID(a.sess.id)))
+	if a.value == "" {
+		v, _ := json.Marshal(etcdValue{Owner: a.owner, Note: a.req.note, Since: time.Now().UnixMilli()})
+		a.value = string(v)
+	}
+	return clientv3.OpPut(b.key(a.name, a.nonce), a.value, clientv3.WithLease(clientv3.LeaseID(a.sess.id)))
+}
+
+// mark is the write of an abort marker that lives at most as long as the session.
+func (b *etcdBackend) mark(nonce, why string, s *session) clientv3.Op {
+	return clientv3.OpPut(b.marker(nonce), why, clientv3.WithLease(clientv3.LeaseID(s.id)))
 }
 
 // try is one transaction: take the name if nobody is in its queue.
@@ -107,7 +115,7 @@ func (b *etcdBackend) release(ctx context.Context, h *hold) (bool, error) {
 	}
 	ops := []clientv3.Op{clientv3.OpDelete(key)}
 	if h.unsure { // one of its puts may still be under way, and would find the key absent
-		ops = append(ops, clientv3.OpPut(b.marker(h.nonce), "released", clientv3.WithLease(clientv3.LeaseID(h.sess.id))))
+		ops = append(ops, b.mark(h.nonce, "released", h.sess))
 	}
 	resp, err := b.client.Txn(ctx).If(guard...).Then(ops...).Commit()
 	if err != nil {
@@ -119,16 +127,20 @@ func (b *etcdBackend) release(ctx context.Context, h *hold) (bool, error) {
 	return resp.Succeeded, nil
 }
 
-// undo deletes the attempt's key. If some call had no answer the put may still be
-// under way: then a marker blocks it, under the same lease, so that the put fails
-// either for the marker or for the lease.
+// undo deletes the attempt's key, if it is this attempt's. If some call had no answer a
+// put may still be under way: then a marker blocks it, under the same lease, so that the
+// put fails either for the marker or for the lease.
 func (b *etcdBackend) undo(ctx context.Context, a *attempt) error {
-	ops := []clientv3.Op{clientv3.OpDelete(b.key(a.name, a.nonce))}
-	mark := a.unsure && !a.landed && !b.off.abortMarker
+	key := b.key(a.name, a.nonce)
+	var ops []clientv3.Op
+	mark := a.unsure && !b.off.abortMarker
 	if mark {
-		ops = append(ops, clientv3.OpPut(b.marker(a.nonce), "abandoned", clientv3.WithLease(clientv3.LeaseID(a.sess.id))))
+		ops = append(ops, b.mark(a.nonce, "abandoned", a.sess))
 	}
-	_, err := b.client.Txn(ctx).Then(ops...).Commit()
+	_, err := b.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.Value(key), "=", a.value)).
+		Then(append(ops, clientv3.OpDelete(key))...).
+		Else(ops...).Commit()
 	if err == nil && mark {
 		b.sweepLater(b.marker(a.nonce))
 	}

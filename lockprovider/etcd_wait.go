@@ -63,7 +63,6 @@ func (b *etcdBackend) unqueued(ctx context.Context, a *attempt) error {
 		why = SessionLost
 		b.core.loseSession(a.sess, SessionLost, nil)
 	}
-	a.landed = false
 	return &LostError{Name: a.name, Reason: why, At: time.Now(), Cause: errors.New("the waiter's place in the queue is gone")}
 }
 
@@ -77,8 +76,9 @@ func (b *etcdBackend) enqueue(ctx context.Context, a *attempt) (place, error) {
 		If(absent(key), absent(b.marker(a.nonce))).
 		Then(b.put(a), lastTwo).
 		Else(clientv3.OpGet(key)).Commit()
-	if err != nil {
-		return place{}, etcdError(err)
+	if err = etcdError(err); err != nil {
+		a.unsure = a.unsure || err != errSessionGone
+		return place{}, err
 	}
 	if !resp.Succeeded {
 		kvs := resp.Responses[0].GetResponseRange().Kvs

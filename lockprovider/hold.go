@@ -13,7 +13,7 @@ type hold struct {
 	c           *core
 	sess        *session
 	name, nonce string
-	unsure      bool // a call of its attempt had no answer
+	unsure      bool // a call of its attempt that writes had no answer
 	owner, note string
 	purpose     string
 	token       uint64
@@ -52,7 +52,7 @@ func (c *core) adopt(a *attempt, g grant) (*hold, error) {
 	c.mu.Lock()
 	if c.isClosing || (h.sess != nil && h.sess.lost != 0 && !c.off.lateGrant) {
 		c.mu.Unlock()
-		a.unsure = true
+		a.landed = true
 		if c.isClosing {
 			return nil, fmt.Errorf("lockprovider: acquire %q: %w", a.name, ErrClosed)
 		}

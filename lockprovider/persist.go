@@ -32,7 +32,10 @@ func (c *core) undoLater(a *attempt) {
 	if !c.begin(true) {
 		return
 	}
-	old := &attempt{name: a.name, nonce: a.nonce, owner: a.owner, req: a.req, sess: a.sess, landed: a.landed, unsure: true}
+	old := &attempt{
+		name: a.name, nonce: a.nonce, owner: a.owner, value: a.value, req: a.req, sess: a.sess,
+		landed: a.landed, unsure: a.unsure,
+	}
 	if old.sess != nil {
 		c.joinAgain(old.sess)
 	}

@@ -132,7 +132,7 @@ func (i *installation) binary() string {
 
 func lockRunHeld(t *testing.T, i *installation) {
 	h := i.runLocked(endless)
-	code, out, errs := i.run("lock", "run", "job/x", "--wait", "300ms", "--", "echo", "ran")
+	code, out, errs := i.run("lock", "run", "job/x", "--wait", "5s", "--", "echo", "ran")
 	if code != exitFailed || out != "" || !strings.Contains(errs, fmt.Sprintf("(token %d)", h.token)) {
 		t.Errorf("beside another: %d %s%s", code, out, errs)
 	}

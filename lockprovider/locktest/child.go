@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -48,9 +49,9 @@ func ChildMain() bool {
 }
 
 // run holds the lock until the process has been stopped for longer than the TTL, then
-// says what Err tells first, and writes all the same.
+// says what Err tells first, and writes all the same when the parent lets it.
 func (o order) run() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	pool, err := pgxpool.New(ctx, o.PostgresURL)
 	if err != nil {
@@ -86,6 +87,9 @@ func (o order) run() error {
 		}
 	}
 	fmt.Println("lost", errors.Is(l.Err(), lockprovider.ErrLost))
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
 	err = (&fenced{pool: pool, table: o.Table}).add(ctx, l.Token(), 1, func() {})
 	fmt.Println("fenced", errors.Is(err, errFenced))
 	return nil
@@ -100,6 +104,8 @@ func pausedProcess(e *Env) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text), "GOMAXPROCS=1")
 	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	e.Must(err)
 	out, err := cmd.StdoutPipe()
 	e.Must(err)
 	e.Must(cmd.Start())
@@ -114,12 +120,14 @@ func pausedProcess(e *Env) {
 	e.says(lines, "held ")
 	e.Must(cmd.Process.Signal(syscall.SIGSTOP))
 	l := e.Acquire(e.Open(), "n")
-	e.Must(f.add(e.Ctx(10*time.Second), l.Token(), 2, func() {}))
+	e.Must(f.add(e.Ctx(soon), l.Token(), 2, func() {}))
 	e.hold(l, TTL)
 	e.Must(cmd.Process.Signal(syscall.SIGCONT))
 	e.says(lines, "lost true")
+	_, err = io.WriteString(in, "write\n")
+	e.Must(err)
 	e.says(lines, "fenced true")
-	list, err := f.list(e.Ctx(10 * time.Second))
+	list, err := f.list(e.Ctx(soon))
 	e.Must(err)
 	if len(list) != 1 || list[0] != 2 {
 		e.Fatalf("list %v", list)
@@ -136,7 +144,7 @@ func (e *Env) says(lines <-chan string, want string) {
 		if !strings.HasPrefix(line, want) {
 			e.Fatalf("the child says %q, want %q", line, want)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		e.Fatalf("the child does not say %q", want)
 	}
 }

@@ -45,7 +45,7 @@ func tenThousandPairs(e *Env) {
 		after = runtime.NumGoroutine()
 		return after <= before+2 // connections of the pool's own making
 	})
-	e.Must(p.Close(e.Ctx(5 * time.Second)))
+	e.Must(p.Close(e.Ctx(soon)))
 }
 
 // deletedKeyStopsTheWork is the consumer's view: the work's context ends, Do says why,
@@ -69,7 +69,7 @@ func deletedKeyStopsTheWork(e *Env) {
 	began := time.Now()
 	err := lockprovider.Do(context.Background(), p, "partition/1", work)
 	e.reason(err, lockprovider.Revoked)
-	if took := time.Since(began); took > TTL+time.Second {
+	if took := time.Since(began); took > interval+4*time.Second {
 		e.Fatalf("the work was stopped after %v", took)
 	}
 	e.Must(lockprovider.Do(context.Background(), p, "partition/1", work))
@@ -101,7 +101,7 @@ func waiterSessionDies(e *Env) {
 			e.Fatalf("the waiter was granted a held lock")
 		}
 		e.Logf("the waiter's error: %v", err)
-	case <-time.After(8 * time.Second):
+	case <-time.After(2 * soon):
 		e.Fatalf("the waiter did not return")
 	}
 	e.Must(a.Err())

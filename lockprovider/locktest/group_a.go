@@ -96,10 +96,10 @@ func expiredHolderFreesNothing(e *Env) {
 		e.Breach("the old holder believes that it holds")
 	}
 	x.HealLossy()
-	if err := a.Release(e.Ctx(5 * time.Second)); !errors.Is(err, lockprovider.ErrNotHeld) {
+	if err := a.Release(e.Ctx(soon)); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("release after loss: %v", err)
 	}
-	e.Must(b.Verify(e.Ctx(5 * time.Second)))
+	e.Must(b.Verify(e.Ctx(soon)))
 	e.Release(b)
 }
 
@@ -108,9 +108,9 @@ func oldLeaseOfSameProvider(e *Env) {
 	a := e.Acquire(p, "n")
 	e.Must(e.raw.Delete("n"))
 	b := e.Acquire(p, "n")
-	_ = a.Release(e.Ctx(5 * time.Second))
-	e.Must(b.Verify(e.Ctx(5 * time.Second)))
-	if _, err := e.Open().TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	_ = a.Release(e.Ctx(soon))
+	e.Must(b.Verify(e.Ctx(soon)))
+	if _, err := e.Open().TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("a third party got in: %v", err)
 	}
 	e.Release(b)
@@ -119,7 +119,7 @@ func oldLeaseOfSameProvider(e *Env) {
 func oneProviderExcludesItself(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "n")
-	if _, err := p.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	if _, err := p.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("second acquisition of the same provider: %v", err)
 	}
 	e.Release(a)
@@ -136,7 +136,7 @@ func secondRelease(e *Env) {
 	e.Release(a)
 	b := e.Acquire(p, "n")
 	e.Release(a)
-	e.Must(b.Verify(e.Ctx(5 * time.Second)))
+	e.Must(b.Verify(e.Ctx(soon)))
 	if err := a.Err(); !errors.Is(err, lockprovider.ErrReleased) {
 		e.Fatalf("Err of a released lease: %v", err)
 	}
@@ -150,20 +150,20 @@ func namesAreOpaque(e *Env) {
 		strings.Repeat("x", 1024),
 	}
 	for _, n := range names {
-		l, err := p.TryAcquire(e.Ctx(10*time.Second), n)
+		l, err := p.TryAcquire(e.Ctx(soon), n)
 		if err != nil {
 			e.Fatalf("name %.20q is not independent of the others: %v", n, err)
 		}
-		in, err := p.Inspect(e.Ctx(10*time.Second), n)
+		in, err := p.Inspect(e.Ctx(soon), n)
 		if err != nil || in.Name != n || in.Token != l.Token() {
 			e.Fatalf("inspect %.20q: %+v, %v", n, in, err)
 		}
 	}
-	all, err := p.List(e.Ctx(10*time.Second), "")
+	all, err := p.List(e.Ctx(soon), "")
 	if err != nil || len(all) != len(names) {
 		e.Fatalf("list: %d of %d, %v", len(all), len(names), err)
 	}
-	some, err := p.List(e.Ctx(10*time.Second), "a/")
+	some, err := p.List(e.Ctx(soon), "a/")
 	if err != nil || len(some) != 3 {
 		e.Fatalf("list of a/: %+v, %v", some, err)
 	}
@@ -173,7 +173,7 @@ func namesAreOpaque(e *Env) {
 		}
 	}
 	e.Must(e.raw.Foreign("foreign"))
-	if _, err := p.TryAcquire(e.Ctx(10*time.Second), "foreign"); !errors.Is(err, lockprovider.ErrForeignKey) {
+	if _, err := p.TryAcquire(e.Ctx(soon), "foreign"); !errors.Is(err, lockprovider.ErrForeignKey) {
 		e.Fatalf("try over a foreign key: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func timesAreValidated(e *Env) {
 		lockprovider.WithTTL(0), lockprovider.WithTTL(-time.Second), lockprovider.WithTTL(lockprovider.MinTTL - 1),
 		lockprovider.WithGuard(-1), lockprovider.WithGuard(TTL), lockprovider.WithWait(-1), lockprovider.WithMaxHold(-1),
 	} {
-		if l, err := p.TryAcquire(e.Ctx(5*time.Second), "n", o); err == nil {
+		if l, err := p.TryAcquire(e.Ctx(soon), "n", o); err == nil {
 			e.Fatalf("accepted, with TTL %v", l.TTL())
 		}
 	}
@@ -214,14 +214,14 @@ func releaseSparesAStranger(e *Env) {
 	if err := a.Release(e.Ctx(500 * time.Millisecond)); !errors.Is(err, lockprovider.ErrReleasePending) {
 		e.Fatalf("release without an answer: %v", err)
 	}
-	if _, err := e.Open().TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	if _, err := e.Open().TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("the stranger's key was removed: %v", err)
 	}
 	x.Heal()
-	if err := a.Release(e.Ctx(10 * time.Second)); err != nil && !errors.Is(err, lockprovider.ErrNotHeld) {
+	if err := a.Release(e.Ctx(soon)); err != nil && !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("release: %v", err)
 	}
-	if _, err := e.Open().TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	if _, err := e.Open().TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("the stranger's key was removed: %v", err)
 	}
 }

@@ -11,20 +11,25 @@ import (
 	"seckill/lockprovider"
 )
 
+// slack is what a limit may be overrun by on a busy machine.
+const slack = 2 * time.Second
+
 // B: acquiring.
 var groupB = []Case{
 	{ID: "B1", Name: "try_on_held_tells_who_and_leaves_nothing", Run: tryOnHeld, Slow: true},
 	{ID: "B2", Name: "fifty_tries_on_a_free_name", Run: fiftyTries, Slow: true},
-	{ID: "B3", Name: "wait_limit_is_kept", Run: waitLimit},
+	{ID: "B3", Name: "wait_limit_is_kept", Run: waitLimit, Slow: true},
 	{ID: "B4", Name: "wait_limit_is_kept_by_a_silent_store", Run: waitLimitSilent},
 	{ID: "B5", Name: "errors_can_be_told_apart", Run: errorsApart, Slow: true},
-	{ID: "B6", Name: "abandoned_attempt_leaves_no_ghost", Run: noGhost},
-	{ID: "B6b", Name: "request_that_arrives_after_its_undo", Run: lateRequest},
-	{ID: "B7", Name: "swallowed_answer_is_one_hold", Run: swallowedAnswer},
+	{ID: "B6", Name: "abandoned_attempt_leaves_no_ghost", Run: noGhost, Slow: true},
+	{ID: "B6b", Name: "request_that_arrives_after_its_undo", Run: lateRequest, Slow: true},
+	{ID: "B6c", Name: "request_of_a_waiter_that_has_left", Run: lateRequestOfWaiter, Slow: true},
+	{ID: "B7", Name: "swallowed_answer_is_one_hold", Run: swallowedAnswer, Slow: true},
+	{ID: "B7b", Name: "evicted_before_its_answer_came", Run: evictedUnanswered, Slow: true},
 	{ID: "B8", Name: "waiter_leaves_and_its_successor_proceeds", Run: waiterLeaves, Slow: true},
 	{ID: "B9", Name: "waiter_whose_key_is_gone_returns", Run: waiterKeyGone, Only: "etcd"},
 	{ID: "B10", Name: "dead_context_asks_nobody", Run: deadContext},
-	{ID: "B11", Name: "grant_that_comes_too_late_is_no_lease", Run: lateGrant},
+	{ID: "B11", Name: "grant_that_comes_too_late_is_no_lease", Run: lateGrant, Slow: true},
 	{ID: "B12", Name: "cancel_at_every_moment", Run: cancelAtEveryMoment},
 }
 
@@ -33,7 +38,7 @@ func tryOnHeld(e *Env) {
 	a := e.Acquire(p, "n", lockprovider.WithNote("the note"))
 	before, err := e.raw.All()
 	e.Must(err)
-	_, err = q.TryAcquire(e.Ctx(5*time.Second), "n")
+	_, err = q.TryAcquire(e.Ctx(soon), "n")
 	var held *lockprovider.HeldError
 	if !errors.Is(err, lockprovider.ErrHeld) || !errors.As(err, &held) {
 		e.Fatalf("try: %v", err)
@@ -80,12 +85,14 @@ func fiftyTries(e *Env) {
 func waitLimit(e *Env) {
 	p, x := e.Via()
 	e.Acquire(e.Open(), "n")
+	e.Release(e.Acquire(p, "warm")) // connections and session are there
+	const limit = 1500 * time.Millisecond
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
 		x.Delay(delay, delay)
 		began := time.Now()
-		_, err := p.Acquire(e.Ctx(10*time.Second), "n", lockprovider.WithWait(500*time.Millisecond))
+		_, err := p.Acquire(e.Ctx(soon), "n", lockprovider.WithWait(limit))
 		took := time.Since(began)
-		if !errors.Is(err, lockprovider.ErrWaitTimeout) || took < 450*time.Millisecond || took > 1200*time.Millisecond {
+		if !errors.Is(err, lockprovider.ErrWaitTimeout) || took < limit || took > limit+slack {
 			e.Fatalf("delay %v: %v after %v", delay, err, took)
 		}
 	}
@@ -106,7 +113,7 @@ func waitLimitSilent(e *Env) {
 		if _, err := p.Acquire(ctx, "n"); !errors.Is(err, context.DeadlineExceeded) {
 			e.Fatalf("silent store: %v", err)
 		}
-		if took := time.Since(began); took > 1300*time.Millisecond {
+		if took := time.Since(began); took > 700*time.Millisecond+slack {
 			e.Fatalf("waits of 0.7 s took %v", took)
 		}
 	}
@@ -117,7 +124,7 @@ func waitLimitSilent(e *Env) {
 	if _, err := p.TryAcquire(context.Background(), "free"); !errors.Is(err, lockprovider.ErrUnavailable) {
 		e.Fatalf("try on a silent store: %v", err)
 	}
-	if took := time.Since(began); took > TTL+500*time.Millisecond {
+	if took := time.Since(began); took > TTL+slack {
 		e.Fatalf("try took %v", took)
 	}
 }
@@ -125,21 +132,21 @@ func waitLimitSilent(e *Env) {
 func errorsApart(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "n")
-	_, held := p.TryAcquire(e.Ctx(5*time.Second), "n")
-	_, timeout := p.Acquire(e.Ctx(5*time.Second), "n", lockprovider.WithWait(500*time.Millisecond))
+	_, held := p.TryAcquire(e.Ctx(soon), "n")
+	_, timeout := p.Acquire(e.Ctx(soon), "n", lockprovider.WithWait(time.Second))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	mine := errors.New("my cause")
 	time.AfterFunc(20*time.Millisecond, func() { cancel(mine) })
 	_, cancelled := p.Acquire(ctx, "n")
 	_, reentrant := p.Acquire(a.Context(), "n")
-	_, inspect := p.Inspect(e.Ctx(5*time.Second), "nobody")
-	mismatch := p.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()+1)
+	_, inspect := p.Inspect(e.Ctx(soon), "nobody")
+	mismatch := p.ForceRelease(e.Ctx(soon), "n", a.Token()+1)
 	q := e.Open()
-	e.Must(q.Close(e.Ctx(5 * time.Second)))
-	_, closed := q.Acquire(e.Ctx(5*time.Second), "n")
+	e.Must(q.Close(e.Ctx(soon)))
+	_, closed := q.Acquire(e.Ctx(soon), "n")
 	away, x := e.Via()
 	x.Cut()
-	_, unavailable := away.TryAcquire(e.Ctx(10*time.Second), "n")
+	_, unavailable := away.TryAcquire(e.Ctx(soon), "n")
 	kinds := []error{
 		lockprovider.ErrHeld, lockprovider.ErrWaitTimeout, mine, lockprovider.ErrReentrant,
 		lockprovider.ErrNotHeld, lockprovider.ErrTokenMismatch, lockprovider.ErrClosed, lockprovider.ErrUnavailable,
@@ -171,7 +178,7 @@ func waiterLeaves(e *Env) {
 		e.Fatalf("cancelled waiter: %v", err)
 	}
 	e.Release(a)
-	e.Release(e.granted(got, 2*time.Second))
+	e.Release(e.granted(got, soon))
 }
 
 func waiterKeyGone(e *Env) {
@@ -189,7 +196,7 @@ func waiterKeyGone(e *Env) {
 		if !errors.Is(err, lockprovider.ErrLost) {
 			e.Fatalf("waiter without a session: %v", err)
 		}
-	case <-time.After(2 * time.Second):
+	case <-time.After(4 * time.Second): // sooner than it would read again
 		e.Fatalf("the waiter did not notice that its session is gone")
 	}
 }
@@ -208,7 +215,7 @@ func deadContext(e *Env) {
 			e.Fatalf("try: %v", err)
 		}
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > slack {
 		e.Fatalf("200 calls with a dead context took %v", took)
 	}
 }

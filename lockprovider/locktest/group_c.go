@@ -15,6 +15,7 @@ var groupC = []Case{
 	{ID: "C1", Name: "held_lock_is_renewed", Run: heldIsRenewed},
 	{ID: "C2", Name: "old_holder_stops_before_the_next_starts", Run: holderStopsFirst},
 	{ID: "C3", Name: "slow_answers_lose_nothing", Run: slowAnswers},
+	{ID: "C3b", Name: "late_answer_counts_from_its_request", Run: lateAnswer, Slow: true},
 	{ID: "C4", Name: "deleted_key_ends_the_lease", Run: deletedKey},
 	{ID: "C5", Name: "stolen_key_ends_the_lease", Run: stolenKey},
 	{ID: "C6", Name: "failed_renewals_are_repeated", Run: failedRenewals},
@@ -23,32 +24,33 @@ var groupC = []Case{
 	{ID: "C9", Name: "no_renewal_after_release", Run: noRenewalAfterRelease},
 	{ID: "C10", Name: "acquire_context_ends_renewal_not_the_hold", Run: acquireContextEnds},
 	{ID: "C12", Name: "wall_clock_steps", Run: wallClockSteps},
-	{ID: "C13", Name: "suspended_machine", Run: suspendedMachine},
+	{ID: "C13", Name: "suspended_machine", Run: suspendedMachine, Slow: true},
 	{ID: "C14", Name: "max_hold", Run: maxHold},
 	{ID: "C15", Name: "lost_stays_lost", Run: lostStaysLost},
 }
 
 func heldIsRenewed(e *Env) {
+	const ttl = 2 * TTL
 	p := e.Open()
 	var ls []*lockprovider.Lease
 	names := []string{"a", "b", "c", "d", "e"}
 	for _, n := range names {
-		ls = append(ls, e.Acquire(p, n))
+		ls = append(ls, e.Acquire(p, n, lockprovider.WithTTL(ttl)))
 	}
-	rounds := 5 * TTL / 2
+	rounds := 5 * ttl / 2
 	if e.h.Long {
-		rounds = 10 * TTL
+		rounds = 10 * ttl
 	}
 	for end := time.Now().Add(rounds); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for i, n := range names {
 			left, err := e.raw.Left(n)
 			e.Must(err)
 			e.Must(ls[i].Err())
-			if e.Backend == "redis" && left < TTL/2 {
-				e.Fatalf("%v of %v left in the store", left, TTL)
+			if e.Backend == "redis" && left < ttl/2 {
+				e.Fatalf("%v of %v left in the store", left, ttl)
 			}
-			if r := ls[i].Remaining(); r < TTL/4 || r > TTL {
-				e.Fatalf("%v of %v remain", r, TTL)
+			if r := ls[i].Remaining(); r < ttl/4 || r > ttl {
+				e.Fatalf("%v of %v remain", r, ttl)
 			}
 		}
 	}
@@ -71,7 +73,7 @@ func holderStopsFirst(e *Env) {
 		"cut":              (*Proxy).Cut,
 		"slow answers":     func(x *Proxy) { x.Delay(0, TTL*9/10) },
 		"late answers, silent requests": func(x *Proxy) { // for a second, answers come to requests of a second ago
-			x.Delay(0, TTL*2/5)
+			x.Delay(0, TTL/2)
 			time.Sleep(TTL/2 + time.Duration(rand.Int64N(int64(TTL/4))))
 			x.Hold(true, false)
 		},
@@ -89,7 +91,7 @@ func (e *Env) stopsFirst(what string, fault func(*Proxy)) {
 	p, x := e.Via()
 	q := e.Open()
 	name := what + time.Now().String()
-	a, err := p.Acquire(context.Background(), name, lockprovider.WithWait(10*time.Second))
+	a, err := p.Acquire(context.Background(), name, lockprovider.WithWait(15*time.Second))
 	if err != nil {
 		e.Errorf("%s: %v", what, err)
 		return
@@ -124,11 +126,39 @@ func slowAnswers(e *Env) {
 	x.Delay(0, ttl/3)
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		e.Must(a.Err())
-		if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+		if _, err := q.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 			e.Fatalf("overlap: %v", err)
 		}
 	}
 	x.Heal()
+	e.Release(a)
+}
+
+// lateAnswer lets the store renew and withholds its answer: what the holder counts on
+// when it comes must end before what the store has granted.
+func lateAnswer(e *Env) {
+	p, x := e.Via()
+	a := e.Acquire(p, "n")
+	x.Hold(false, true)
+	left, renewed := a.TTL(), time.Time{}
+	look := func() {
+		now, err := e.raw.Left("n")
+		e.Must(err)
+		if now > left+time.Second {
+			renewed = time.Now() // it was asked for before
+		}
+		left = now
+	}
+	e.Within(a.TTL(), "the store has renewed for three seconds", func() bool {
+		look()
+		return !renewed.IsZero() && time.Since(renewed) > 3*time.Second
+	})
+	before := a.Remaining()
+	x.Heal()
+	e.Within(soon, "the answer is here", func() bool { look(); return a.Remaining() > before })
+	if r := a.Remaining() + time.Since(renewed); r > a.TTL() {
+		e.Breach("a lease of %v is to last %v from its renewal", a.TTL(), r)
+	}
 	e.Release(a)
 }
 
@@ -147,14 +177,15 @@ func (e *Env) reason(err error, want ...lockprovider.Reason) {
 	e.Fatalf("lost for reason %v, want %v", lost.Reason, want)
 }
 
+// interval is the longest time between two renewals under the TTL of the cases.
 const interval = TTL / 3
 
 func deletedKey(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "n")
 	e.Must(e.raw.Delete("n"))
-	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.Revoked)
-	if err := a.Release(e.Ctx(time.Second)); !errors.Is(err, lockprovider.ErrNotHeld) {
+	e.reason(e.Ends(soon, a), lockprovider.Revoked)
+	if err := a.Release(e.Ctx(soon)); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("release: %v", err)
 	}
 }
@@ -163,18 +194,19 @@ func stolenKey(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "n")
 	e.Must(e.raw.Steal("n"))
-	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.Stolen)
+	e.reason(e.Ends(soon, a), lockprovider.Stolen)
 }
 
 func failedRenewals(e *Env) {
+	const ttl = 3 * TTL
 	p, x := e.Via()
-	a := e.Acquire(p, "n")
+	a := e.Acquire(p, "n", lockprovider.WithTTL(ttl))
 	for range 3 {
-		e.Within(2*TTL, "a fresh lease", func() bool { return a.Remaining() > TTL*3/4 })
+		e.Within(2*ttl, "a fresh lease", func() bool { return a.Remaining() > ttl*3/4 })
 		x.Cut()
-		e.Within(TTL, "a renewal is overdue", func() bool { return a.Remaining() < TTL/2 })
+		e.Within(ttl, "a renewal is overdue", func() bool { return a.Remaining() < ttl/2 })
 		x.Heal()
-		e.Within(TTL, "renewed again", func() bool { return a.Remaining() > TTL/2 })
+		e.Within(ttl, "renewed again", func() bool { return a.Remaining() > ttl/2 })
 	}
 	e.Must(a.Err())
 	e.Release(a)
@@ -196,18 +228,18 @@ func (e *Env) hold(l *lockprovider.Lease, d time.Duration) {
 
 func storeRestart(e *Env) {
 	p := e.Open()
-	long := lockprovider.WithTTL(10 * time.Second)
+	long := lockprovider.WithTTL(longTTL)
 	a := e.Acquire(p, "n", long)
 	e.Must(e.server.Stop())
 	e.Must(e.server.Start())
-	e.Within(10*time.Second, "renewed after the restart", func() bool { e.Must(a.Err()); return a.Remaining() > 6*time.Second })
-	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	e.Within(longTTL, "renewed after the restart", func() bool { e.Must(a.Err()); return a.Remaining() > longTTL*2/3 })
+	e.Must(a.Verify(e.Ctx(soon)))
 	e.Release(a)
 	e.Must(e.server.Kill())
-	if _, err := p.TryAcquire(e.Ctx(10*time.Second), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
+	if _, err := p.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
 		e.Fatalf("try on a killed store: %v", err)
 	}
 	got := e.later(p, "n", long)
 	e.Must(e.server.Start())
-	e.Release(e.granted(got, 15*time.Second))
+	e.Release(e.granted(got, 25*time.Second))
 }

@@ -18,12 +18,12 @@ func acquireContextEnds(e *Env) {
 	mine := errors.New("shutting down")
 	cancel(mine)
 	began := time.Now()
-	if cause := e.Ends(time.Second, a); !errors.Is(cause, mine) {
+	if cause := e.Ends(soon, a); !errors.Is(cause, mine) {
 		e.Fatalf("cause %v", cause)
 	}
 	e.Must(a.Err()) // still excluded: the work may be winding down
 	b := e.Acquire(q, "n", lockprovider.WithWait(3*TTL))
-	if took := time.Since(began); took < TTL/3 || took > TTL+time.Second {
+	if took := time.Since(began); took < TTL/3 || took > TTL+slack {
 		e.Fatalf("handed on %v after the context's end, TTL %v", took, TTL)
 	}
 	if a.Err() == nil {
@@ -32,11 +32,11 @@ func acquireContextEnds(e *Env) {
 	e.Release(b)
 	e.Must(keep.Err())
 	ctx, cancel = context.WithCancelCause(context.Background())
-	c, err := p.Acquire(ctx, "n")
+	c, err := p.Acquire(ctx, "n", lockprovider.WithTTL(longTTL))
 	e.Must(err)
 	cancel(mine)
 	e.Release(c)
-	e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(soon)))
 }
 
 func wallClockSteps(e *Env) {
@@ -61,7 +61,7 @@ func wallClockSteps(e *Env) {
 	if !errors.Is(a.Err(), lockprovider.ErrLost) {
 		e.Fatalf("an hour later by the wall clock: %v, %v remain", a.Err(), a.Remaining())
 	}
-	e.Ends(2*time.Second, a)
+	e.Ends(soon, a)
 }
 
 func suspendedMachine(e *Env) {
@@ -71,7 +71,7 @@ func suspendedMachine(e *Env) {
 	a := e.Acquire(p, "n")
 	clock.FreezeMono()
 	e.Must(a.Err())
-	clock.StepWall(TTL)
+	clock.StepWall(e.ttl)
 	if err := a.Err(); !errors.Is(err, lockprovider.ErrLost) {
 		e.Fatalf("first call after a suspend: %v", err)
 	}
@@ -83,11 +83,11 @@ func maxHold(e *Env) {
 	began := time.Now()
 	a := e.Acquire(p, "n", lockprovider.WithMaxHold(TTL*3/2))
 	got := e.later(q, "n")
-	e.reason(e.Ends(2*TTL, a), lockprovider.MaxHold)
+	e.reason(e.Ends(soon, a), lockprovider.MaxHold)
 	if took := time.Since(began); took < TTL*3/2 {
 		e.Fatalf("ended after %v", took)
 	}
-	b := e.granted(got, TTL+time.Second)
+	b := e.granted(got, soon)
 	e.Release(b)
 	e.Must(keep.Err())
 }
@@ -96,7 +96,7 @@ func lostStaysLost(e *Env) {
 	p, x := e.Via()
 	a := e.Acquire(p, "n")
 	x.Drop()
-	e.reason(e.Ends(2*TTL, a), lockprovider.Expired)
+	e.reason(e.Ends(soon, a), lockprovider.Expired)
 	x.Heal() // delivers the renewals that were held
 	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if a.Err() == nil || a.Remaining() != 0 {
@@ -105,8 +105,7 @@ func lostStaysLost(e *Env) {
 	}
 	b := e.Acquire(p, "gone")
 	e.Must(e.raw.Delete("gone"))
-	e.Ends(TTL, b)
-	e.Within(TTL, "renewal has had its turn", func() bool { return true })
+	e.Ends(soon, b)
 	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		left, err := e.raw.Left("gone")
 		e.Must(err)

@@ -2,7 +2,6 @@ package locktest
 
 import (
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,11 +16,11 @@ func lossesCounted(e *Env) {
 	p := e.OpenWith(cfg)
 	a := e.Acquire(p, "a", lockprovider.WithPurpose("job"))
 	e.Must(e.raw.Delete("a"))
-	e.reason(e.Ends(TTL, a), lockprovider.Revoked)
+	e.reason(e.Ends(soon, a), lockprovider.Revoked)
 	b := e.Acquire(p, "b")
 	x.Drop()
-	e.reason(e.Ends(2*TTL, b), lockprovider.Expired)
-	if _, err := p.TryAcquire(e.Ctx(5*time.Second), "c"); err == nil {
+	e.reason(e.Ends(soon, b), lockprovider.Expired)
+	if _, err := p.TryAcquire(e.Ctx(soon), "c"); err == nil {
 		e.Fatalf("acquired on a silent store")
 	}
 	for what, want := range map[string]float64{

@@ -18,6 +18,7 @@ import (
 var groupE = []Case{
 	{ID: "E1", Name: "order_and_no_starvation", Run: waitingOrder, Slow: true},
 	{ID: "E2", Name: "release_at_any_moment_of_a_waiters_start", Run: releaseAtAnyMoment, Slow: true},
+	{ID: "E2b", Name: "release_between_a_waiters_look_and_its_sleep", Run: releaseBeforeSleep, Slow: true},
 	{ID: "E3", Name: "subscriptions_cut_during_the_wait", Run: subscriptionsCut, Own: true, Slow: true},
 	{ID: "E4", Name: "two_hundred_waiters", Run: manyWaiters, Slow: true},
 	{ID: "E5", Name: "idle_waiter_is_quiet", Run: idleWaiter},
@@ -50,7 +51,7 @@ func waitingOrder(e *Env) {
 		if e.Backend == "etcd" {
 			e.waiters(p, "n", i+1)
 		} else {
-			time.Sleep(30 * time.Millisecond) // the local line cannot be seen from outside
+			time.Sleep(200 * time.Millisecond) // the local line cannot be seen from outside
 		}
 	}
 	e.Release(a)
@@ -117,12 +118,38 @@ func releaseAtAnyMoment(e *Env) {
 		e.Release(a)
 		began := time.Now()
 		e.Release(e.granted(got, 10*time.Second))
-		if time.Since(began) > 500*time.Millisecond {
+		if time.Since(began) > 1500*time.Millisecond { // a little less than until it looks by itself
 			slow++
 		}
 		if slow > rounds/50 {
 			e.Fatalf("%d of %d waiters slept through a release", slow, i+1)
 		}
+	}
+}
+
+// releaseBeforeSleep releases when the store has told a waiter that the name is held, and
+// the waiter does not know yet.
+func releaseBeforeSleep(e *Env) {
+	p := e.Open()
+	q, x := e.Via()
+	e.Release(e.Acquire(q, "warm"))
+	slept := 0
+	for i := range 5 {
+		name := strconv.Itoa(i) // nobody has listened to it before
+		a := e.Acquire(p, name)
+		x.Hold(false, true)
+		got := e.later(q, name)
+		time.Sleep(300 * time.Millisecond) // the look is a single request
+		e.Release(a)
+		x.Heal()
+		began := time.Now()
+		e.Release(e.granted(got, soon))
+		if time.Since(began) > 1500*time.Millisecond {
+			slept++
+		}
+	}
+	if slept > 1 {
+		e.Fatalf("%d of 5 waiters slept through a release", slept)
 	}
 }
 
@@ -134,12 +161,12 @@ func subscriptionsCut(e *Env) {
 		got := e.later(q, "n")
 		e.waiters(p, "n", 1)
 		if r, ok := e.raw.(*rawRedis); ok {
-			e.Must(r.client.ClientKillByFilter(e.Ctx(5*time.Second), "TYPE", "pubsub").Err())
+			e.Must(r.client.ClientKillByFilter(e.Ctx(soon), "TYPE", "pubsub").Err())
 		} else {
 			x.Break()
 		}
 		e.Release(a)
-		e.Release(e.granted(got, 3*time.Second))
+		e.Release(e.granted(got, soon))
 	}
 }
 
@@ -219,7 +246,7 @@ func idleWaiter(e *Env) {
 		e.Fatalf("an idle waiter asked %d times in 4 s", n)
 	}
 	e.Release(a)
-	e.Release(e.granted(got, 5*time.Second))
+	e.Release(e.granted(got, soon))
 }
 
 func compaction(e *Env) {
@@ -228,25 +255,25 @@ func compaction(e *Env) {
 	a := e.Acquire(p, "n")
 	got := e.later(q, "n")
 	e.waiters(p, "n", 1)
-	resp, err := c.Put(e.Ctx(5*time.Second), e.Namespace+"/other", "x")
+	resp, err := c.Put(e.Ctx(soon), e.Namespace+"/other", "x")
 	e.Must(err)
-	_, err = c.Compact(e.Ctx(5*time.Second), resp.Header.Revision, clientv3.WithCompactPhysical())
+	_, err = c.Compact(e.Ctx(soon), resp.Header.Revision, clientv3.WithCompactPhysical())
 	e.Must(err)
 	e.Release(a)
-	e.Release(e.granted(got, 3*time.Second))
+	e.Release(e.granted(got, soon))
 }
 
 func restartInWait(e *Env) {
 	p, q := e.Open(), e.Open()
-	long := lockprovider.WithTTL(10 * time.Second)
+	long := lockprovider.WithTTL(longTTL)
 	a := e.Acquire(p, "n", long)
 	got := e.later(q, "n", long)
 	e.waiters(p, "n", 1)
 	e.Must(e.server.Kill())
 	e.Must(e.server.Start())
-	e.Within(10*time.Second, "the holder is renewed", func() bool { e.Must(a.Err()); return a.Remaining() > 6*time.Second })
+	e.Within(longTTL, "the holder is renewed", func() bool { e.Must(a.Err()); return a.Remaining() > longTTL*2/3 })
 	e.Release(a)
-	e.Release(e.granted(got, 10*time.Second))
+	e.Release(e.granted(got, 2*soon))
 }
 
 // messageLost deletes the holder's key without telling anybody who listens on Redis;
@@ -257,15 +284,13 @@ func messageLost(e *Env) {
 	a := e.Acquire(p, "n", lockprovider.WithTTL(30*time.Second))
 	got := e.later(q, "n", lockprovider.WithTTL(30*time.Second))
 	e.waiters(p, "n", 1)
-	limit := 4 * time.Second
 	if e.Backend == "etcd" {
 		x.Hold(false, true)
-		limit = 10 * time.Second
 	}
 	e.Must(e.raw.Delete("n"))
-	e.Ends(11*time.Second, a)
+	e.Ends(2*soon, a)
 	if e.Backend == "etcd" {
 		x.HealLossy()
 	}
-	e.Release(e.granted(got, limit))
+	e.Release(e.granted(got, soon))
 }

@@ -10,7 +10,7 @@ import (
 
 // F: re-entry.
 var groupF = []Case{
-	{ID: "F1", Name: "nested_hold_is_the_same_hold", Run: nestedHold},
+	{ID: "F1", Name: "nested_hold_is_the_same_hold", Run: nestedHold, Slow: true},
 	{ID: "F3", Name: "nested_after_loss", Run: nestedAfterLoss},
 	{ID: "F4", Name: "without_the_option_it_is_an_error", Run: reentrantError, Slow: true},
 	{ID: "F5", Name: "inner_releases_do_not_free_the_outer", Run: innerReleases, Slow: true},
@@ -32,12 +32,12 @@ func nestedHold(e *Env) {
 	}
 	e.hold(a, TTL)
 	e.Release(a)
-	if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	if _, err := q.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("the outer release freed the nested holds: %v", err)
 	}
 	e.Release(c)
 	e.Release(b)
-	e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+	e.Release(e.Acquire(q, "n", lockprovider.WithWait(soon)))
 }
 
 func nestedAfterLoss(e *Env) {
@@ -46,7 +46,7 @@ func nestedAfterLoss(e *Env) {
 	inner, err := p.Acquire(a.Context(), "n", again)
 	e.Must(err)
 	e.Must(e.raw.Delete("n"))
-	e.reason(e.Ends(TTL, inner), lockprovider.Revoked)
+	e.reason(e.Ends(soon, inner), lockprovider.Revoked)
 	_, err = p.Acquire(context.WithoutCancel(a.Context()), "n", again)
 	e.reason(err, lockprovider.Revoked)
 }
@@ -77,7 +77,7 @@ func innerReleases(e *Env) {
 		e.Release(b)
 	}
 	e.Must(a.Err())
-	if _, err := q.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrHeld) {
+	if _, err := q.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrHeld) {
 		e.Fatalf("inner releases freed the outer hold: %v", err)
 	}
 	select {

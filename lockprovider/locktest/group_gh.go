@@ -34,7 +34,7 @@ func tokensRise(e *Env) {
 		e.Release(l)
 		l = e.Acquire(p, "n")
 		rises(l)
-		e.Must(p.ForceRelease(e.Ctx(5*time.Second), "n", l.Token()))
+		e.Must(p.ForceRelease(e.Ctx(soon), "n", l.Token()))
 		l = e.Acquire(p, "n")
 		rises(l)
 		e.Must(e.raw.Delete("n"))
@@ -52,7 +52,7 @@ func tokenConstant(e *Env) {
 	a := e.Acquire(p, "n")
 	before := a.Token()
 	e.hold(a, 2*TTL)
-	in, err := p.Inspect(e.Ctx(5*time.Second), "n")
+	in, err := p.Inspect(e.Ctx(soon), "n")
 	e.Must(err)
 	if a.Token() != before || in.Token != before {
 		e.Fatalf("token %d, then %d, in the store %d", before, a.Token(), in.Token)
@@ -63,7 +63,7 @@ func tokenConstant(e *Env) {
 func failedTry(e *Env) {
 	p := e.Open()
 	e.Acquire(p, "n")
-	l, err := p.TryAcquire(e.Ctx(5*time.Second), "n")
+	l, err := p.TryAcquire(e.Ctx(soon), "n")
 	if l != nil || err == nil {
 		e.Fatalf("lease %v, error %v", l, err)
 	}
@@ -86,7 +86,7 @@ func inspectTells(e *Env) {
 	b := e.Acquire(p, "partition/3")
 	got := e.later(q, "partition/3")
 	e.waiters(q, "partition/3", 1)
-	in, err := q.Inspect(e.Ctx(5*time.Second), "member/here-1")
+	in, err := q.Inspect(e.Ctx(soon), "member/here-1")
 	e.Must(err)
 	if in.Owner != a.Owner() || in.Token != a.Token() || in.Note != "api,worker" || in.Waiters != 0 {
 		e.Fatalf("inspect: %+v", in)
@@ -94,47 +94,44 @@ func inspectTells(e *Env) {
 	if in.TTL <= 0 || in.TTL > TTL || in.Since.Before(began.Add(-time.Minute)) || in.Since.After(time.Now().Add(time.Minute)) {
 		e.Fatalf("inspect: %+v", in)
 	}
-	all, err := q.List(e.Ctx(5*time.Second), "")
+	all, err := q.List(e.Ctx(soon), "")
 	e.Must(err)
 	if len(all) != 2 || all[0].Name != "member/here-1" || all[1].Token != b.Token() || all[1].Waiters != 1 {
 		e.Fatalf("list: %+v", all)
 	}
-	some, err := q.List(e.Ctx(5*time.Second), "partition/")
+	some, err := q.List(e.Ctx(soon), "partition/")
 	e.Must(err)
 	if len(some) != 1 || some[0].Name != "partition/3" {
 		e.Fatalf("list of partition/: %+v", some)
 	}
 	e.Release(b)
-	e.Release(e.granted(got, 5*time.Second))
+	e.Release(e.granted(got, soon))
 	e.Release(a)
-	if _, err := q.Inspect(e.Ctx(5*time.Second), "member/here-1"); !errors.Is(err, lockprovider.ErrNotHeld) {
+	if _, err := q.Inspect(e.Ctx(soon), "member/here-1"); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("inspect of a free name: %v", err)
 	}
 }
 
-// forceByToken has a waiter, so that the next holder is there before the evicted one looks.
+// forceByToken has a waiter, so that the next holder is there before the evicted one
+// looks. The TTL is so long that no renewal tells in time.
 func forceByToken(e *Env) {
 	p, q := e.Open(), e.Open()
-	a := e.Acquire(p, "n")
+	a := e.Acquire(p, "n", lockprovider.WithTTL(5*longTTL))
 	got := e.later(q, "n")
 	e.waiters(q, "n", 1)
-	if err := q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()+1); !errors.Is(err, lockprovider.ErrTokenMismatch) {
+	if err := q.ForceRelease(e.Ctx(soon), "n", a.Token()+1); !errors.Is(err, lockprovider.ErrTokenMismatch) {
 		e.Fatalf("force with a wrong token: %v", err)
 	}
-	e.Must(a.Verify(e.Ctx(5 * time.Second)))
-	began := time.Now()
-	e.Must(q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()))
-	cause := e.Ends(5*time.Second, a)
-	if took := time.Since(began); took > 400*time.Millisecond {
-		e.Fatalf("the evicted holder was told after %v", took)
-	}
+	e.Must(a.Verify(e.Ctx(soon)))
+	e.Must(q.ForceRelease(e.Ctx(soon), "n", a.Token()))
+	cause := e.Ends(4*time.Second, a)
 	if e.Backend == "etcd" {
 		e.reason(cause, lockprovider.Revoked)
 	} else {
 		e.reason(cause, lockprovider.Revoked, lockprovider.Stolen) // whatever is seen first
 	}
-	e.Release(e.granted(got, 2*time.Second))
-	if err := q.ForceRelease(e.Ctx(5*time.Second), "n", a.Token()); !errors.Is(err, lockprovider.ErrNotHeld) {
+	e.Release(e.granted(got, soon))
+	if err := q.ForceRelease(e.Ctx(soon), "n", a.Token()); !errors.Is(err, lockprovider.ErrNotHeld) {
 		e.Fatalf("force of a free name: %v", err)
 	}
 }
@@ -142,16 +139,16 @@ func forceByToken(e *Env) {
 func verifyAsks(e *Env) {
 	p, x := e.Via()
 	a := e.Acquire(p, "n", lockprovider.WithTTL(30*time.Second))
-	e.Must(a.Verify(e.Ctx(5 * time.Second)))
+	e.Must(a.Verify(e.Ctx(soon)))
 	x.Cut()
-	if err := a.Verify(e.Ctx(10 * time.Second)); !errors.Is(err, lockprovider.ErrUnavailable) {
+	if err := a.Verify(e.Ctx(soon)); !errors.Is(err, lockprovider.ErrUnavailable) {
 		e.Fatalf("verify without a store: %v", err)
 	}
 	e.Must(a.Err())
 	e.Must(e.raw.Delete("n"))
 	x.Heal()
 	e.Within(10*time.Second, "verify finds the loss", func() bool {
-		return errors.Is(a.Verify(e.Ctx(5*time.Second)), lockprovider.ErrLost)
+		return errors.Is(a.Verify(e.Ctx(soon)), lockprovider.ErrLost)
 	})
 	if !errors.Is(a.Err(), lockprovider.ErrLost) {
 		e.Fatalf("a loss that Verify found is forgotten: %v", a.Err())

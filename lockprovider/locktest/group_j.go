@@ -30,10 +30,10 @@ func tokenAfterLoss(e *Env) {
 	last := uint64(0)
 	for range 3 {
 		for _, disaster := range []func() error{
-			func() error { return r.client.Del(e.Ctx(5*time.Second), r.tag+"fence").Err() },
-			func() error { return r.client.FlushAll(e.Ctx(5 * time.Second)).Err() },
+			func() error { return r.client.Del(e.Ctx(soon), r.tag+"fence").Err() },
+			func() error { return r.client.FlushAll(e.Ctx(soon)).Err() },
 			func() error {
-				if err := r.client.FlushAll(e.Ctx(5 * time.Second)).Err(); err != nil {
+				if err := r.client.FlushAll(e.Ctx(soon)).Err(); err != nil {
 					return err
 				}
 				return errors.Join(e.server.Kill(), e.server.Start())
@@ -45,7 +45,7 @@ func tokenAfterLoss(e *Env) {
 			}
 			last = l.Token()
 			e.Must(disaster())
-			_ = l.Release(e.Ctx(5 * time.Second))
+			_ = l.Release(e.Ctx(soon))
 		}
 	}
 }
@@ -57,12 +57,12 @@ func lostData(e *Env) {
 	p, q := e.Open(), e.Open()
 	nothing := func() {}
 	a := e.Acquire(p, "n", lockprovider.WithTTL(longTTL))
-	e.Must(f.add(e.Ctx(10*time.Second), a.Token(), 1, nothing))
-	e.Must(e.raw.(*rawRedis).client.FlushAll(e.Ctx(5 * time.Second)).Err())
+	e.Must(f.add(e.Ctx(soon), a.Token(), 1, nothing))
+	e.Must(e.raw.(*rawRedis).client.FlushAll(e.Ctx(soon)).Err())
 	b := e.Acquire(q, "n")
 	e.Must(a.Err()) // it cannot know yet
-	e.Must(f.add(e.Ctx(10*time.Second), b.Token(), 2, nothing))
-	if err := f.add(e.Ctx(10*time.Second), a.Token(), 3, nothing); !errors.Is(err, errFenced) {
+	e.Must(f.add(e.Ctx(soon), b.Token(), 2, nothing))
+	if err := f.add(e.Ctx(soon), a.Token(), 3, nothing); !errors.Is(err, errFenced) {
 		e.Breach("the first holder wrote after the second: %v", err)
 	}
 	e.reason(e.Ends(longTTL, a), lockprovider.Revoked, lockprovider.Stolen)
@@ -74,14 +74,14 @@ func scriptsFlushed(e *Env) {
 	r := e.raw.(*rawRedis)
 	keep := e.Acquire(p, "keep")
 	for range 20 {
-		e.Must(r.client.ScriptFlush(e.Ctx(5 * time.Second)).Err())
-		a := e.Acquire(p, "n")
-		e.Must(r.client.ScriptFlush(e.Ctx(5 * time.Second)).Err())
+		e.Must(r.client.ScriptFlush(e.Ctx(soon)).Err())
+		a := e.Acquire(p, "n", lockprovider.WithTTL(longTTL))
+		e.Must(r.client.ScriptFlush(e.Ctx(soon)).Err())
 		e.Release(a)
-		e.Release(e.Acquire(q, "n", lockprovider.WithWait(500*time.Millisecond)))
+		e.Release(e.Acquire(q, "n", lockprovider.WithWait(soon)))
 	}
 	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		e.Must(r.client.ScriptFlush(e.Ctx(5 * time.Second)).Err())
+		e.Must(r.client.ScriptFlush(e.Ctx(soon)).Err())
 	}
 	e.Must(keep.Err())
 	e.Release(keep)
@@ -95,24 +95,24 @@ func serverRefuses(e *Env) {
 		"out of memory": {{"config", "set", "maxmemory", "1"}, {"config", "set", "maxmemory", "0"}},
 		"read only":     {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
 	} {
-		e.Must(r.client.Do(e.Ctx(5*time.Second), set[0]...).Err())
-		if _, err := p.TryAcquire(e.Ctx(5*time.Second), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
+		e.Must(r.client.Do(e.Ctx(soon), set[0]...).Err())
+		if _, err := p.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
 			e.Fatalf("%s: %v", what, err)
 		}
-		e.Must(r.client.Do(e.Ctx(5*time.Second), set[1]...).Err())
-		e.Release(e.Acquire(p, "n", lockprovider.WithWait(TTL+time.Second)))
+		e.Must(r.client.Do(e.Ctx(soon), set[1]...).Err())
+		e.Release(e.Acquire(p, "n", lockprovider.WithWait(soon)))
 	}
 }
 
 func evictionPolicy(e *Env) {
 	r := e.raw.(*rawRedis)
-	e.Must(r.client.ConfigSet(e.Ctx(5*time.Second), "maxmemory-policy", "allkeys-lru").Err())
+	e.Must(r.client.ConfigSet(e.Ctx(soon), "maxmemory-policy", "allkeys-lru").Err())
 	e.Cleanup(func() { _ = r.client.ConfigSet(context.Background(), "maxmemory-policy", "noeviction").Err() })
 	var said lockedBuffer
 	cfg := e.config()
 	cfg.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	e.OpenWith(cfg)
-	e.Within(5*time.Second, "a warning", func() bool { return strings.Contains(said.String(), "allkeys-lru") })
+	e.Within(soon, "a warning", func() bool { return strings.Contains(said.String(), "allkeys-lru") })
 }
 
 type lockedBuffer struct {
@@ -143,7 +143,7 @@ func keysExpire(e *Env) {
 	if len(keys) != 1 {
 		e.Fatalf("left after 50 names: %v", keys)
 	}
-	left, err := r.client.PTTL(e.Ctx(5*time.Second), keys[0]).Result()
+	left, err := r.client.PTTL(e.Ctx(soon), keys[0]).Result()
 	e.Must(err)
 	if left <= 0 {
 		e.Fatalf("%s never expires", keys[0])

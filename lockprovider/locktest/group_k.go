@@ -30,17 +30,17 @@ func sessionGone(e *Env) {
 	p := e.Open()
 	a := e.Acquire(p, "a")
 	e.Must(e.raw.(*rawEtcd).revoke("a", 0))
-	if _, err := p.TryAcquire(e.Ctx(5*time.Second), "b"); err != nil {
+	if _, err := p.TryAcquire(e.Ctx(soon), "b"); err != nil {
 		e.Fatalf("first try after the session's end: %v", err)
 	}
-	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.SessionLost, lockprovider.Revoked)
+	e.reason(e.Ends(soon, a), lockprovider.SessionLost, lockprovider.Revoked)
 }
 
 func frozenServer(e *Env) {
 	p, q := e.Open(), e.Open()
 	a := e.Acquire(p, "n")
 	e.Must(e.server.Pause())
-	e.reason(e.Ends(2*TTL, a), lockprovider.Expired)
+	e.reason(e.Ends(soon, a), lockprovider.Expired)
 	e.Must(e.server.Resume())
 	b := e.Acquire(q, "n", lockprovider.WithWait(15*time.Second))
 	if a.Err() == nil {
@@ -54,8 +54,8 @@ func revokedStaysLost(e *Env) {
 	a := e.Acquire(p, "n")
 	b := e.Acquire(p, "m")
 	e.Must(e.raw.(*rawEtcd).revoke("n", 0))
-	e.reason(e.Ends(interval+500*time.Millisecond, a), lockprovider.SessionLost, lockprovider.Revoked)
-	e.reason(e.Ends(interval+500*time.Millisecond, b), lockprovider.SessionLost, lockprovider.Revoked)
+	e.reason(e.Ends(soon, a), lockprovider.SessionLost, lockprovider.Revoked)
+	e.reason(e.Ends(soon, b), lockprovider.SessionLost, lockprovider.Revoked)
 	for end := time.Now().Add(TTL); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if a.Err() == nil || b.Err() == nil {
 			e.Fatalf("a revoked lease came back")

@@ -148,7 +148,7 @@ func (e *Env) histories(d time.Duration, seed uint64, faults []fault) {
 	}
 	p := e.Open()
 	for _, n := range names {
-		e.Release(e.Acquire(p, n, lockprovider.WithWait(2*TTL+2*time.Second))) // no ghost is left
+		e.Release(e.Acquire(p, n, lockprovider.WithWait(2*soon))) // no ghost is left
 	}
 }
 
@@ -176,8 +176,8 @@ func listInMemory(e *Env) {
 	if missing([]int64{1, 2}, list) == nil {
 		e.Fatalf("nothing was lost: the case does not show what it should")
 	}
-	e.Must(f.add(e.Ctx(10*time.Second), b.Token(), 2, func() {}))
-	if err := f.add(e.Ctx(10*time.Second), a.Token(), 1, func() {}); !errors.Is(err, errFenced) {
+	e.Must(f.add(e.Ctx(soon), b.Token(), 2, func() {}))
+	if err := f.add(e.Ctx(soon), a.Token(), 1, func() {}); !errors.Is(err, errFenced) {
 		e.Fatalf("the overtaken holder wrote: %v", err)
 	}
 	x.HealLossy()
@@ -211,7 +211,7 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 					}
 					for range 3 {
 						n := number.Add(1)
-						err := f.add(e.Ctx(10*time.Second), l.Token(), n, func() { time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond) })
+						err := f.add(e.Ctx(time.Minute), l.Token(), n, func() { time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond) })
 						switch {
 						case err == nil:
 							mu.Lock()
@@ -235,7 +235,7 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 	time.AfterFunc(d, func() { close(stop) })
 	bad.Wait()
 	wg.Wait()
-	list, err := f.list(e.Ctx(10 * time.Second))
+	list, err := f.list(e.Ctx(soon))
 	e.Must(err)
 	if err := missing(acked, list); err != nil {
 		e.Breach("%v; %d of %d there", err, len(list), len(acked))

@@ -30,9 +30,9 @@ func newFenced(e *Env) *fenced {
 		_, _ = pool.Exec(context.Background(), "DROP TABLE IF EXISTS "+f.table)
 		pool.Close()
 	})
-	_, err = pool.Exec(e.Ctx(10*time.Second), "CREATE TABLE "+f.table+" (id int PRIMARY KEY, fence bigint NOT NULL, list bigint[] NOT NULL)")
+	_, err = pool.Exec(e.Ctx(soon), "CREATE TABLE "+f.table+" (id int PRIMARY KEY, fence bigint NOT NULL, list bigint[] NOT NULL)")
 	e.Must(err)
-	_, err = pool.Exec(e.Ctx(10*time.Second), "INSERT INTO "+f.table+" VALUES (1, 0, '{}')")
+	_, err = pool.Exec(e.Ctx(soon), "INSERT INTO "+f.table+" VALUES (1, 0, '{}')")
 	e.Must(err)
 	return f
 }
@@ -136,7 +136,7 @@ func claimBeforeReading(e *Env) {
 		select {
 		case err := <-old: // not kept out: let it be written before the newer one writes
 			old <- err
-		case <-time.After(300 * time.Millisecond): // waits for the row
+		case <-time.After(2 * time.Second): // waits for the row
 		}
 	}))
 	if err := <-old; err == nil {

@@ -36,7 +36,7 @@ type raw interface {
 // stranger is the value of a key that somebody else wrote into a queue of etcd.
 const stranger = `{"owner":"stranger"}`
 
-const rawLimit = 5 * time.Second
+const rawLimit = soon
 
 func quiet(T) *slog.Logger { return slog.New(slog.DiscardHandler) }
 

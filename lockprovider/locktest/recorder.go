@@ -11,7 +11,7 @@ import (
 
 const (
 	// failureLimit ends a case that hangs because of what was switched off.
-	failureLimit = 15 * time.Second
+	failureLimit = 30 * time.Second
 	// caseLimit ends a case of the suite that hangs.
 	caseLimit = 5 * time.Minute
 	// tries is how often a case is run whose machine stood still meanwhile.

@@ -41,7 +41,7 @@ func (e *Env) granted(got <-chan *lockprovider.Lease, d time.Duration) *lockprov
 func (e *Env) waiters(p *lockprovider.Provider, name string, n int) {
 	e.Helper()
 	e.Within(10*time.Second, "waiters are queued", func() bool {
-		in, err := p.Inspect(e.Ctx(5*time.Second), name)
+		in, err := p.Inspect(e.Ctx(soon), name)
 		return err == nil && in.Waiters >= n
 	})
 }
