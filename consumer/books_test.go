@@ -69,7 +69,7 @@ func (s *sale) books(activity string, answers []answer) {
 	}
 }
 
-func queryInt(t *testing.T, s *sale, sql string, args ...any) int64 {
+func queryInt(t testing.TB, s *sale, sql string, args ...any) int64 {
 	t.Helper()
 	rows, err := s.pool.Query(t.Context(), sql, args...)
 	must(t, err)
@@ -79,7 +79,7 @@ func queryInt(t *testing.T, s *sale, sql string, args ...any) int64 {
 }
 
 // wantCount compares answers, sorted by kind, with what they must be.
-func wantCount(t *testing.T, answers []answer, want map[string]int) {
+func wantCount(t testing.TB, answers []answer, want map[string]int) {
 	t.Helper()
 	got := count(answers)
 	for kind, n := range want {

@@ -33,7 +33,7 @@ const partitions = 16
 // sale is the whole system in one process, on the real servers, in a namespace of
 // its own: buyers ask over HTTP, workers are started by the test.
 type sale struct {
-	t         *testing.T
+	t         testing.TB
 	servers   *stack.Stack
 	namespace string
 	redis     *redis.Client
@@ -56,9 +56,10 @@ type saleOptions struct {
 	redisURL    string
 	natsURL     string
 	poolSize    int32
+	partitions  int // default 16
 }
 
-func newSale(t *testing.T, o saleOptions) *sale {
+func newSale(t testing.TB, o saleOptions) *sale {
 	t.Helper()
 	if o.servers == nil {
 		o.servers = stacktest.Get(t)
@@ -79,6 +80,9 @@ func newSale(t *testing.T, o saleOptions) *sale {
 	s.nats, err = nats.Connect(o.natsURL, nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
 	must(t, err)
 	t.Cleanup(s.nats.Close)
+	if o.partitions == 0 {
+		o.partitions = partitions
+	}
 	if o.poolSize == 0 {
 		o.poolSize = 40
 	}
@@ -89,9 +93,9 @@ func newSale(t *testing.T, o saleOptions) *sale {
 	must(t, err)
 	s.gate = admission.NewGate(s.redis, s.namespace)
 	s.ledger = consumer.NewLedger(s.pool)
-	must(t, s.ledger.Join(ctx, "etcd", partitions))
+	must(t, s.ledger.Join(ctx, "etcd", o.partitions))
 	s.log, err = admission.OpenLog(ctx, s.nats, admission.LogConfig{
-		Namespace: s.namespace, Partitions: partitions, Replicas: 1, MaxBytes: 256 << 20, MaxAge: time.Hour,
+		Namespace: s.namespace, Partitions: o.partitions, Replicas: 1, MaxBytes: 256 << 20, MaxAge: time.Hour,
 	})
 	must(t, err)
 	s.service = admission.NewService(s.gate, s.log, s.ledger, admission.Config{Logger: s.logger})
@@ -112,7 +116,7 @@ func newSale(t *testing.T, o saleOptions) *sale {
 	return s
 }
 
-func openRedis(t *testing.T, url string) *redis.Client {
+func openRedis(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(url)
 	must(t, err)
@@ -124,11 +128,11 @@ func openRedis(t *testing.T, url string) *redis.Client {
 }
 
 // testLogger writes to the test's output, until the test is over.
-func testLogger(t *testing.T) *slog.Logger {
+func testLogger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +355,7 @@ func accepted(answers []answer) []string {
 }
 
 // eventually polls until ok, for a time that only a broken system needs.
-func eventually(t *testing.T, what string, ok func() (bool, string)) {
+func eventually(t testing.TB, what string, ok func() (bool, string)) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {

@@ -70,7 +70,7 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	ticks := t.DefaultTicks.Ticks(low, high)
 	for i := range ticks {
 		if !ticks[i].IsMinor() {
-			ticks[i].Label = humanize.CommafWithDigits(ticks[i].Value, 1)
+			ticks[i].Label = humanize.Commaf(ticks[i].Value)
 		}
 	}
 	return ticks
@@ -130,7 +130,7 @@ func panel(title, unit string, end time.Duration, lines ...series) *plot.Plot {
 		line := &plotter.Line{XYs: s.points, LineStyle: plotter.DefaultLineStyle}
 		line.Color, line.Width = s.color, vg.Points(1.2)
 		p.Add(line)
-		p.Legend.Add(s.name, line)
+		p.Legend.Add(s.name+"   ", line)
 		for _, point := range s.points {
 			top = max(top, point.Y)
 		}
