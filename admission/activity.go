@@ -28,6 +28,7 @@ type Activity struct {
 	Revision      int64     // rises with every change of state or window
 	ChangedAt     time.Time // by an operator
 	Suspect       string    // why the gate cannot be right; empty: it may be
+	Taking        bool      // an operator takes units away, which the next rebuild does
 	SKUs          []SKU     // in order of their ids
 }
 
@@ -39,6 +40,7 @@ type SKU struct {
 	Stock        int64
 	LimitPerUser int64
 	Price        int64 // of one unit, in the smallest unit of money
+	Version      int64 // rises with every change of Total
 }
 
 // Live is the number of units in live orders.

@@ -33,6 +33,7 @@ const (
 	CodeOverloaded      Code = "overloaded"
 	CodeUnknown         Code = "outcome-unknown"
 	CodeUseDelta        Code = "use-delta"
+	CodeNotEnough       Code = "not-enough-stock"
 	CodeClosed          Code = "closed"
 	CodeNotOpen         Code = "not-open"
 	CodeTokenMismatch   Code = "token-mismatch"
@@ -82,6 +83,7 @@ var problemKinds = map[Code]struct {
 	CodePaused:          {http.StatusServiceUnavailable, "The sale is paused"},
 	CodeOverloaded:      {http.StatusServiceUnavailable, "Too many are asking"},
 	CodeUnknown:         {http.StatusServiceUnavailable, "It is not known yet whether the order was accepted"},
+	CodeNotEnough:       {http.StatusConflict, "There are not so many free units"},
 	CodeUseDelta:        {http.StatusConflict, "An opened activity changes by deltas"},
 	CodeClosed:          {http.StatusConflict, "The activity is closed"},
 	CodeNotOpen:         {http.StatusConflict, "The activity is not open"},

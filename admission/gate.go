@@ -18,7 +18,6 @@ var scripts embed.FS
 var (
 	reserveScript = script("reserve")
 	settleScript  = script("settle")
-	setSaleScript = script("set_sale")
 	closeScript   = script("close")
 	fillScript    = script("fill")
 	openScript    = script("open")
@@ -237,30 +236,4 @@ func (g *Gate) Settle(ctx context.Context, activity string, epoch int64, outcome
 		outcomes = outcomes[n:]
 	}
 	return nil
-}
-
-// SetSale brings state and window of the activity, as the ledger has them, to its
-// gate. It may run any number of times and late: the newest revision stays.
-func (g *Gate) SetSale(ctx context.Context, a Activity) error {
-	args := append([]any{a.Epoch}, saleArgs(a)...)
-	reply, err := g.run(ctx, setSaleScript, g.keys(a.ID, "gate"), args)
-	if err != nil {
-		return fmt.Errorf("bring state %s of activity %s to its gate: %w", a.State, a.ID, err)
-	}
-	if text(reply[0]) != "open" {
-		return notReady(a.ID, reply)
-	}
-	return nil
-}
-
-func saleArgs(a Activity) []any {
-	return []any{a.Revision, string(a.State), millis(a.StartsAt), millis(a.EndsAt)}
-}
-
-// millis is the instant in whole milliseconds, the gate's resolution; 0 for none.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

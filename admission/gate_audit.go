@@ -26,7 +26,7 @@ func (m GateMark) Present() bool { return m.Epoch > 0 }
 // Equal compares everything.
 func (m GateMark) Equal(o GateMark) bool {
 	return m.Epoch == o.Epoch && m.State == o.State && m.Sale == o.Sale && m.Trusted == o.Trusted &&
-		m.Version == o.Version && m.Pending == o.Pending && m.Orders == o.Orders && maps.Equal(m.Stock, o.Stock)
+		m.Version == o.Version && m.Pending == o.Pending && m.Orders == o.Orders && maps.Equal(m.Stock, o.Stock) && maps.Equal(m.Versions, o.Versions)
 }
 
 // Mark reads the gate's mark, in two steps: what is equal in two marks has not

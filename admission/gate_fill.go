@@ -55,7 +55,7 @@ func (g *Gate) Fill(ctx context.Context, n int64, s Snapshot) error {
 	args := []any{n, 1, len(s.Activity.SKUs)}
 	for _, sku := range s.Activity.SKUs {
 		// May be negative: a debt, which cancelled units pay off first.
-		args = append(args, sku.ID, sku.Stock-charged[sku.ID], sku.LimitPerUser)
+		args = append(args, sku.ID, sku.Stock-charged[sku.ID], sku.LimitPerUser, sku.Total, sku.Version)
 	}
 	rows := s.Rows
 	for {

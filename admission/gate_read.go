@@ -2,8 +2,10 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,13 +13,25 @@ import (
 
 // GateView is what can be seen of a gate from outside.
 type GateView struct {
-	Epoch   int64  // 0: there is no gate
-	State   string // open or closed (being rebuilt)
-	Sale    State
-	Stock   map[string]int64
-	Trusted bool      // it was filled on the Redis that has it now
-	Pending int64     // orders the ledger has not decided
-	Oldest  time.Time // when the oldest of them was reserved; zero: none
+	Epoch    int64  // 0: there is no gate
+	State    string // open or closed (being rebuilt)
+	Sale     State
+	Stock    map[string]int64
+	Versions map[string]int64 // of each SKU's total, as it was brought here
+	Trusted  bool             // it was filled on the Redis that has it now
+	Pending  int64            // orders the ledger has not decided
+	Oldest   time.Time        // when the oldest of them was reserved; zero: none
+}
+
+// Behind says whether operators have changed totals in the ledger that this gate does
+// not have yet.
+func (v GateView) Behind(a Activity) bool {
+	for _, s := range a.SKUs {
+		if v.Versions[s.ID] < s.Version {
+			return true
+		}
+	}
+	return false
 }
 
 // Ready says whether the gate is open under the epoch, and to be believed.
@@ -31,7 +45,7 @@ func (g *Gate) View(ctx context.Context, activity string) (GateView, error) {
 	if err != nil {
 		return GateView{}, fmt.Errorf("read the gate of activity %s: %w", activity, err)
 	}
-	v := GateView{Stock: map[string]int64{}}
+	v := GateView{Stock: map[string]int64{}, Versions: map[string]int64{}}
 	var oldest int64
 	for i, number := range map[int]*int64{1: &v.Epoch, 5: &v.Pending, 6: &oldest} {
 		if *number, err = strconv.ParseInt(text(reply[i]), 10, 64); err != nil {
@@ -42,12 +56,15 @@ func (g *Gate) View(ctx context.Context, activity string) (GateView, error) {
 	if oldest > 0 {
 		v.Oldest = time.UnixMilli(oldest).UTC()
 	}
-	for i := 7; i+1 < len(reply); i += 2 {
-		n, err := strconv.ParseInt(text(reply[i+1]), 10, 64)
-		if err != nil {
-			return GateView{}, fmt.Errorf("stock of %s/%s at the gate is %q, rebuild the gate: %w", activity, text(reply[i]), text(reply[i+1]), err)
+	for i := 7; i+2 < len(reply); i += 3 {
+		sku := text(reply[i])
+		version, _, _ := strings.Cut(text(reply[i+2]), " ")
+		var err1, err2 error
+		v.Stock[sku], err1 = strconv.ParseInt(text(reply[i+1]), 10, 64)
+		v.Versions[sku], err2 = strconv.ParseInt(version, 10, 64)
+		if err := errors.Join(err1, err2); err != nil {
+			return GateView{}, fmt.Errorf("stock of %s/%s at the gate is damaged, rebuild the gate: %w", activity, sku, err)
 		}
-		v.Stock[text(reply[i])] = n
 	}
 	return v, nil
 }

@@ -184,6 +184,8 @@ func (r *Rebuild) Needed(ctx context.Context, activity string) (string, error) {
 		return fmt.Sprintf("the gate is of epoch %d, the ledger of %d", view.Epoch, a.Epoch), nil
 	case !view.Trusted:
 		return "Redis was restarted, failed over or restored", nil
+	case a.Taking:
+		return "an operator takes units away", nil
 	}
 	return "", nil
 }

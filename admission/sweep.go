@@ -69,13 +69,8 @@ func (s *Sweep) Round(ctx context.Context) error {
 }
 
 func (s *Sweep) activity(ctx context.Context, id string) error {
-	a, err := s.Ledger.Activity(ctx, id)
-	if err != nil {
-		return err
-	}
-	// An operator's change that did not reach the gate is brought to it.
 	var notReady *NotReadyError
-	if err := s.Gate.SetSale(ctx, a); err != nil {
+	if err := s.bring(ctx, id); err != nil {
 		if errors.As(err, &notReady) {
 			return nil // absent or being rebuilt: the rebuild pushes what is pending
 		}
@@ -94,6 +89,15 @@ func (s *Sweep) activity(ctx context.Context, id string) error {
 	}
 	delete(s.marks, id)
 	return s.push(ctx, id, m.before)
+}
+
+// bring takes an operator's change that did not reach the gate there.
+func (s *Sweep) bring(ctx context.Context, id string) error {
+	a, err := s.Ledger.Activity(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.Gate.Bring(ctx, a)
 }
 
 // recheck drops a mark that the log can no longer reach: it has lost its tail or was

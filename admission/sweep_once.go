@@ -12,15 +12,25 @@ const sweepPoll = 50 * time.Millisecond
 // Overdue is what has been pending at one gate for longer than any node works on a
 // reservation, in orders.
 type Overdue struct {
-	Missing int // neither in the ledger nor on its way there: to be appended again
-	Decided int // final in the ledger: the gate is to be told
-	Waiting int // not in the ledger, and the log is not settled: perhaps among what waits there
+	Missing int  // neither in the ledger nor on its way there: to be appended again
+	Decided int  // final in the ledger: the gate is to be told
+	Waiting int  // not in the ledger, and the log is not settled: perhaps among what waits there
+	Behind  bool // a changed total has not reached the gate
 }
 
-// Look counts what a sweep of the activity would push, and changes nothing. A gate
+// Look finds what a sweep of the activity would push, and changes nothing. A gate
 // that is absent or closed has nothing to sweep: its rebuild does it.
 func (s *Sweep) Look(ctx context.Context, activity string) (Overdue, error) {
 	var found Overdue
+	a, err := s.Ledger.Activity(ctx, activity)
+	if err != nil {
+		return found, err
+	}
+	view, err := s.Gate.View(ctx, activity)
+	if err != nil {
+		return found, err
+	}
+	found.Behind = view.Ready(a.Epoch) && view.Behind(a)
 	before, last, err := s.horizon(ctx, activity)
 	if err != nil {
 		return found, err
@@ -49,10 +59,13 @@ func (s *Sweep) Look(ctx context.Context, activity string) (Overdue, error) {
 	}
 }
 
-// Once sweeps one activity to the end: what is overdue now is appended again, or
-// told its outcome, as soon as the log is settled to where it ends now. It is
-// independent of Run and Round.
+// Once sweeps one activity to the end: what operators have changed is brought to the
+// gate, and what is overdue now is appended again, or told its outcome, as soon as the
+// log is settled to where it ends now. It is independent of Run and Round.
 func (s *Sweep) Once(ctx context.Context, activity string) error {
+	if err := s.bring(ctx, activity); err != nil {
+		return err
+	}
 	tick := time.NewTicker(sweepPoll)
 	defer tick.Stop()
 	before, last, err := s.horizon(ctx, activity)

@@ -39,8 +39,9 @@ func (r *auditing) readBooks(ctx context.Context) error {
 	var id string
 	var sku pgtype.Text
 	var epoch int64
+	var version pgtype.Int8
 	var s AuditedSKU
-	_, err = pgx.ForEachRow(rows, []any{&id, &epoch, &sku, &s.Total, &s.Stock, &s.Live, &s.Undecided}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &epoch, &sku, &version, &s.Total, &s.Stock, &s.Live, &s.Undecided}, func() error {
 		a := byID[id]
 		if a == nil {
 			return nil // created since the gates were marked
@@ -52,6 +53,10 @@ func (r *auditing) readBooks(ctx context.Context) error {
 			if a.mark.Present() {
 				units := a.mark.Stock[book.SKU]
 				book.GateStock = &units
+			}
+			// An operator's change is on its way to the gate: sweep or rebuild bring it.
+			if a.mark.Ready(epoch) && a.mark.Versions[book.SKU] < version.Int64 {
+				r.moving = true
 			}
 			a.skus[book.SKU] = &book
 			a.order = append(a.order, book.SKU)

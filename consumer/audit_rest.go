@@ -45,6 +45,10 @@ func (a *Audit) looksAtRest(ctx context.Context) (bool, error) {
 		if err != nil || mark.Pending > held[id] {
 			return false, err
 		}
+		a, err := a.Ledger.Activity(ctx, id)
+		if err != nil || mark.Ready(a.Epoch) && mark.Behind(a) {
+			return false, err
+		}
 	}
 	return a.logSettled(ctx)
 }

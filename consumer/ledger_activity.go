@@ -44,16 +44,17 @@ func readActivity(ctx context.Context, q querier, id string) (admission.Activity
 	}
 	var starts, ends *time.Time
 	var sku pgtype.Text
-	var total, stock, limit, price pgtype.Int8
+	var total, stock, limit, price, version pgtype.Int8
 	fields := []any{
 		&a.ID, &a.Title, &a.State, &starts, &ends, &a.PaymentWindow, &a.Epoch, &a.LastEpoch, &a.Revision, &a.ChangedAt, &a.Suspect,
-		&sku, &total, &stock, &limit, &price,
+		&a.Taking, &sku, &total, &stock, &limit, &price, &version,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
 		a.StartsAt, a.EndsAt = fromNull(starts), fromNull(ends)
 		if sku.Valid {
 			a.SKUs = append(a.SKUs, admission.SKU{
-				ID: sku.String, Total: total.Int64, Stock: stock.Int64, LimitPerUser: limit.Int64, Price: price.Int64,
+				ID: sku.String, Total: total.Int64, Stock: stock.Int64, LimitPerUser: limit.Int64,
+				Price: price.Int64, Version: version.Int64,
 			})
 		}
 		return nil
@@ -211,6 +212,12 @@ func (l *Ledger) SetState(ctx context.Context, id string, to admission.State) (a
 				return err
 			}
 			if err := note(ctx, tx, "set activity state", id, string(before.State)+" to "+string(to)); err != nil {
+				return err
+			}
+			if to == admission.Closed {
+				err = refuseWaiting(ctx, tx, id)
+			}
+			if err != nil {
 				return err
 			}
 		}

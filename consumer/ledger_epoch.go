@@ -26,8 +26,9 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, last int64) (n int64,
 	return n, nil
 }
 
-// Snapshot begins epoch n and reads, in the same transaction, what its gate is to
-// be filled with. From here on an order of an older epoch without a row is stale.
+// Snapshot begins epoch n, takes away the units that wait for it, and reads, in the
+// same transaction, what the gate is to be filled with. From here on an order of an
+// older epoch without a row is stale.
 func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Snapshot, error) {
 	var s admission.Snapshot
 	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
@@ -41,8 +42,14 @@ func (l *Ledger) Snapshot(ctx context.Context, id string, n int64) (admission.Sn
 		if _, err := tx.Exec(ctx, `update activities set epoch = $2, suspect = '' where id = $1`, id, n); err != nil {
 			return err
 		}
-		a.Epoch = n
-		s.Activity = a
+		if a.Taking {
+			if err := takeWaiting(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		if s.Activity, err = readActivity(ctx, tx, id); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, sqlSnapshotRows, id)
 		if err != nil {
 			return err

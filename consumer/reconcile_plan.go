@@ -76,6 +76,13 @@ func (r *Reconcile) lookAtPending(ctx context.Context, id string) ([]Finding, er
 			Why: "an order is settled once, however often the log has it; nothing is given back",
 		})
 	}
+	if overdue.Behind {
+		found = append(found, Finding{
+			Activity: id, Found: "an operator has changed a total, and the gate does not have it yet",
+			Repair: RepairSweep, Effect: "the gate gets the units that were added",
+			Why: "the gate takes the newest version of a total, once",
+		})
+	}
 	if overdue.Waiting == 0 {
 		return found, nil
 	}

@@ -33,4 +33,6 @@ var (
 	sqlOrdersByID   = statement("orders_by_id")
 	sqlOrdersOf     = statement("orders_of_buyer")
 	sqlSnapshotRows = statement("snapshot_rows")
+	sqlDeltaAsk     = statement("delta_ask")
+	sqlDeltaApply   = statement("delta_apply")
 )

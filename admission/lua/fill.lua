@@ -2,8 +2,8 @@
 -- this very epoch. The first chunk throws the old contents away.
 --
 -- KEYS gate stock orders buyers keys pending
--- ARGV epoch, first (1|0), number of SKUs, then for each SKU: id stock limit,
---      then for each order: id record
+-- ARGV epoch, first (1|0), number of SKUs, then for each SKU: id stock limit total
+--      version, then for each order: id record
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'state')
 if gate[1] ~= ARGV[1] or gate[2] ~= 'closed' then
   return {'refused', gate[1] or ''}
@@ -16,7 +16,8 @@ local i = 4
 for _ = 1, tonumber(ARGV[3]) do
   redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
   redis.call('HSET', KEYS[1], 'limit:' .. ARGV[i], ARGV[i + 2])
-  i = i + 3
+  redis.call('HSET', KEYS[1], 'total:' .. ARGV[i], ARGV[i + 4] .. ' ' .. ARGV[i + 3])
+  i = i + 5
 end
 while i < #ARGV do
   local id, record = ARGV[i], ARGV[i + 1]

@@ -130,6 +130,22 @@ var safeguards = []safeguard{
 		"b.Replay = &admission.Replayed{", "b.ID = p.run.Selection.Mode\n\t\t\tb.Replay = &admission.Replayed{", "TestCase23ReplayTwice",
 	},
 	{
+		"20", "units are taken away by a rebuild only", "consumer/ledger_stock.go",
+		"if d.Delta < 0 && a.State != admission.Draft {", "if false && a.State != admission.Draft {", "TestRule20TakingWaitsForWhatWasAdmitted",
+	},
+	{
+		"20", "units of held orders are not free", "consumer/sql/delta_apply.sql",
+		"o.status = 'held'", "false", "TestStockDelta",
+	},
+	{
+		"20", "the gate takes a newer total only", "admission/lua/set_total.lua",
+		"tonumber(version) > tonumber(had)", "true", "TestRule20TotalsAreLevelTriggered",
+	},
+	{
+		"20", "the sweep brings a total that did not arrive", "admission/sweep.go",
+		"	return s.Gate.Bring(ctx, a)\n", "	return s.Gate.SetSale(ctx, a)\n", "TestRule20TotalsAreLevelTriggered",
+	},
+	{
 		"21", "an older rebuild cannot close", "admission/lua/close.lua",
 		"tonumber(gate[1]) > tonumber(ARGV[1])", "false", "TestRule21And24StepsOfARebuildCarryItsNumber",
 	},

@@ -13,7 +13,7 @@ import (
 
 func newActivityCommand(p *program) *cobra.Command {
 	return newGroup(
-		"activity", "Create, open, pause and close sales, and look at them",
+		"activity", "Create, open, pause and close sales, change their stock, look at them",
 		newActivityApplyCommand(p),
 		newActivityShowCommand(p),
 		newActivityListCommand(p),
@@ -37,6 +37,7 @@ again changes nothing.`,
 			long:     `End a sale for good: nobody is admitted any more, and the id is not used again.`,
 			question: "Close activity %s for good?", do: (*operator).close,
 		}),
+		newActivityStockCommand(p),
 	)
 }
 

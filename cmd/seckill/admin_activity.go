@@ -163,7 +163,7 @@ func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, erro
 		return nil, err
 	}
 	defer a.changed(in.Activity)
-	created, activity, err := a.operator.put(onAdminAPI(ctx), activity)
+	created, activity, err := a.operator.put(onAdminAPI(ctx, ""), activity)
 	result, err := shown(activity, err)
 	if created && err == nil {
 		result.Status = http.StatusCreated
@@ -173,8 +173,8 @@ func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, erro
 
 // onAdminAPI names who changes something in the activity log. The one token tells no
 // operators apart.
-func onAdminAPI(ctx context.Context) context.Context {
-	return consumer.OnBehalf(ctx, consumer.Operator{Name: "admin API"})
+func onAdminAPI(ctx context.Context, reason string) context.Context {
+	return consumer.OnBehalf(ctx, consumer.Operator{Name: "admin API", Reason: reason})
 }
 
 type activityPath struct {
@@ -189,7 +189,7 @@ func (a *adminAPI) get(ctx context.Context, in *activityPath) (*activityResult, 
 func (a *adminAPI) by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *activityPath) (*activityResult, error) {
 	return func(ctx context.Context, in *activityPath) (*activityResult, error) {
 		defer a.changed(in.Activity)
-		return shown(step(onAdminAPI(ctx), in.Activity))
+		return shown(step(onAdminAPI(ctx, ""), in.Activity))
 	}
 }
 
@@ -205,6 +205,8 @@ func adminProblem(err error) error {
 	for cause, code := range map[error]admission.Code{
 		consumer.ErrUseDelta: admission.CodeUseDelta, consumer.ErrClosed: admission.CodeClosed,
 		consumer.ErrNotOpen: admission.CodeNotOpen, consumer.ErrNoSKUs: admission.CodeInvalid,
+		consumer.ErrNotEnough: admission.CodeNotEnough, consumer.ErrTooMany: admission.CodeInvalid,
+		consumer.ErrNoSKU: admission.CodeNotFound, consumer.ErrDeltaKey: admission.CodeMismatch,
 	} {
 		if errors.Is(err, cause) {
 			return admission.NewProblem(code, "%v", cause)
@@ -227,4 +229,5 @@ func (a *adminAPI) register(api huma.API, guard huma.Middlewares) {
 	huma.Register(api, operation("pause-activity", http.MethodPost, path+"/pause", "Admit nobody for now"), a.by(a.operator.pause))
 	huma.Register(api, operation("resume-activity", http.MethodPost, path+"/resume", "Admit buyers again"), a.by(a.operator.resume))
 	huma.Register(api, operation("close-activity", http.MethodPost, path+"/close", "End the sale for good"), a.by(a.operator.close))
+	a.registerStock(api, operation("change-stock", http.MethodPost, path+"/skus/{sku}/stock", "Add units, or take some away"))
 }

@@ -71,7 +71,7 @@ func (a *lockAPI) release(ctx context.Context, in *lockReleaseInput) (*lockRelea
 		return nil, err
 	}
 	defer end()
-	err = evict(onAdminAPI(ctx), provider, a.node.stores.ledger, a.node.config.LockBackend, in.Body.Name, in.Body.Token)
+	err = evict(onAdminAPI(ctx, ""), provider, a.node.stores.ledger, a.node.config.LockBackend, in.Body.Name, in.Body.Token)
 	switch {
 	case errors.Is(err, errLeaseFree):
 		return nil, admission.NewProblem(admission.CodeNotFound, "Nobody holds %s.", in.Body.Name)

@@ -114,7 +114,7 @@ func (o *operator) bring(ctx context.Context, id string) (admission.Activity, er
 	}
 	if activity.Epoch > 0 {
 		var notReady *admission.NotReadyError
-		if err := o.gate.SetSale(ctx, activity); err != nil && !errors.As(err, &notReady) {
+		if err := o.gate.Bring(ctx, activity); err != nil && !errors.As(err, &notReady) {
 			return activity, err
 		}
 	}

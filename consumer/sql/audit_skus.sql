@@ -1,5 +1,5 @@
 -- Every SKU with what its orders add up to. An activity without SKUs is one row.
-select a.id, a.epoch, s.sku_id, coalesce(s.total, 0)::bigint, coalesce(s.stock, 0)::bigint,
+select a.id, a.epoch, s.sku_id, s.version, coalesce(s.total, 0)::bigint, coalesce(s.stock, 0)::bigint,
        coalesce(o.live, 0)::bigint, coalesce(o.held, 0)::bigint
   from activities a
   left join skus s on s.activity_id = a.id
