@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,6 +34,7 @@ type Handler struct {
 	service *Service
 	config  HTTPConfig
 	mux     *http.ServeMux
+	streams atomic.Int64 // of order events that are open
 }
 
 // NewHandler returns the buyers' routes.
@@ -44,6 +46,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 	api := NewAPI(h.mux, "Seckill", c.Version)
 	h.describePlace(api)
 	h.registerReads(api)
+	h.describeEvents(api)
 	return h
 }
 

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -132,11 +133,15 @@ type orderInput struct {
 	Activity string `path:"activity" maxLength:"64"`
 	ID       string `path:"id" maxLength:"64"`
 	Wait     string `query:"wait" doc:"how long to wait for a decision, up to 30s" example:"10s"`
+
+	IfNoneMatch string `header:"If-None-Match"`
 }
 
 type orderOutput struct {
+	Status       int
+	ETag         string `header:"ETag"`
 	CacheControl string `header:"Cache-Control"`
-	Body         OrderView
+	Body         *OrderView
 }
 
 func (h *Handler) getOrder(ctx context.Context, in *orderInput) (*orderOutput, error) {
@@ -153,7 +158,18 @@ func (h *Handler) getOrder(ctx context.Context, in *orderInput) (*orderOutput, e
 	if err != nil {
 		return nil, AsProblem(err)
 	}
-	return &orderOutput{CacheControl: "no-store", Body: row.View()}, nil
+	v := row.View()
+	out := &orderOutput{Status: http.StatusOK, ETag: v.tag(), CacheControl: "private, no-cache", Body: &v}
+	if matches(in.IfNoneMatch, out.ETag) {
+		out.Status, out.Body = http.StatusNotModified, nil
+	}
+	return out, nil
+}
+
+// tag names this state of the order.
+func (v OrderView) tag() string {
+	data, _ := json.Marshal(v) // strings and numbers
+	return etag(string(data))
 }
 
 type ordersInput struct {

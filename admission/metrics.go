@@ -14,6 +14,8 @@ type Metrics struct {
 	latency   prometheus.Histogram
 	batchSize prometheus.Histogram
 	append    prometheus.Histogram
+	waiting   prometheus.Gauge
+	streams   prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; a nil registerer registers them nowhere.
@@ -35,6 +37,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		append: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "seckill_append_seconds", Help: "Time until the order log had a batch on disk.",
 			Buckets: prometheus.ExponentialBuckets(0.0002, 2, 14),
+		}),
+		waiting: f.NewGauge(prometheus.GaugeOpts{
+			Name: "seckill_waiting_buyers", Help: "Buyers of this node who wait for a change of an order, streams included.",
+		}),
+		streams: f.NewGauge(prometheus.GaugeOpts{
+			Name: "seckill_order_streams", Help: "Streams of events of an order that are open on this node.",
 		}),
 	}
 }

@@ -67,6 +67,7 @@ func (d *Desk) rule(
 		return Ruling{}, fmt.Errorf("order %s cannot be settled as it stands and stays held: %s", id, decision.Reason)
 	}
 	d.tell(ctx, decision)
+	d.Log.Notify([]string{decision.ID})
 	if err := d.Dead.Decided(ctx, []Decision{decision}); err != nil {
 		return Ruling{}, fmt.Errorf("order %s is %s; its dead letter is left: %w", id, decision.Status, err)
 	}

@@ -118,6 +118,7 @@ func (p *replaying) settle(s *settler, deliveries []Delivery) error {
 				return err
 			}
 			tellGate(ctx, p.Gate, p.Logger, decisions)
+			notify(p.Log, decisions)
 			return p.Dead.Decided(ctx, decisions)
 		}
 		if errors.Is(err, ErrFenced) || ctx.Err() != nil || attempt == applyAttempts {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -45,6 +46,7 @@ type sale struct {
 	service   *admission.Service
 	http      *httptest.Server
 	client    *http.Client
+	registry  *prometheus.Registry // of admission
 	logger    *slog.Logger
 }
 
@@ -98,7 +100,8 @@ func newSale(t testing.TB, o saleOptions) *sale {
 		Namespace: s.namespace, Partitions: o.partitions, Replicas: 1, MaxBytes: 256 << 20, MaxAge: time.Hour,
 	})
 	must(t, err)
-	s.service = admission.NewService(s.gate, s.log, s.ledger, admission.Config{Logger: s.logger})
+	s.registry = prometheus.NewRegistry()
+	s.service = admission.NewService(s.gate, s.log, s.ledger, admission.Config{Metrics: admission.NewMetrics(s.registry), Logger: s.logger})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

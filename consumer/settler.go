@@ -161,6 +161,7 @@ func (s *settler) settle(taking, hold context.Context, messages []message) error
 		return err
 	}
 	tellGate(hold, s.Gate, s.Logger, decisions)
+	notify(s.Log, decisions)
 	if err := s.Dead.Decided(hold, decisions); err != nil {
 		s.Logger.Warn("dead letters of decided orders are left; seckill dlq shows them as decided", "error", err)
 	}
@@ -221,4 +222,14 @@ func tellGate(ctx context.Context, gate *admission.Gate, logger *slog.Logger, de
 			logger.Warn("gate was not told; it will be", "activity", k.activity, "orders", len(list), "error", err)
 		}
 	}
+}
+
+// notify tells the nodes, where buyers may be waiting. It comes after the gate, which
+// they look at first.
+func notify(log *admission.Log, decisions []Decision) {
+	ids := make([]string, len(decisions))
+	for i, d := range decisions {
+		ids[i] = d.ID
+	}
+	log.Notify(ids)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,6 +113,43 @@ func TestEventsSurviveKills(t *testing.T) {
 		t.Errorf("the shop counted %d changes, want %d", n, len(row)+150)
 	}
 	stop()
+}
+
+// A node that is told to stop lets the streams of its buyers go, and ends in time.
+func TestStopsWithOpenStreams(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t, "etcd")
+	worker := i.serve("SECKILL_ROLES=worker")
+	api := i.serve("SECKILL_ROLES=api")
+	i.open(api, 30)
+	worker.kill() // from here on, orders stay undecided
+	var streams sync.WaitGroup
+	for n := range 30 {
+		user := map[string]string{"X-User-ID": fmt.Sprint("buyer-", n)}
+		_, body, err := call(http.MethodPost, api.http+"/v1/activities/a1/orders", `{"sku":"s1"}`, user)
+		must(t, err)
+		var order struct {
+			ID string `json:"order_id"`
+		}
+		must(t, json.Unmarshal(body, &order))
+		streams.Go(func() {
+			status, body, err := call(http.MethodGet, api.http+"/v1/activities/a1/orders/"+order.ID+"/events", "", user)
+			if status != 200 || !strings.Contains(string(body), `"status":"accepted"`) || err != nil {
+				t.Errorf("the stream ended with %d %s (%v)", status, body, err)
+			}
+		})
+	}
+	until(t, "all streams are open", func() bool {
+		_, body, err := call(http.MethodGet, api.admin+"/metrics", "", nil)
+		return err == nil && strings.Contains(string(body), "\nseckill_order_streams 30\n")
+	})
+	began := time.Now()
+	api.signal(syscall.SIGTERM)
+	<-api.ended
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	streams.Wait()
 }
 
 // statuses reads pairs of id and status.

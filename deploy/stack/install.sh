@@ -74,9 +74,9 @@ give_up() {
 		echo "install: $1"
 		echo "install: still missing: $missing. Install them and run the command again:"
 		echo "  Debian, Ubuntu   sudo apt-get install --no-install-recommends $missing"
-		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server/; s/prometheus/golang-github-prometheus/')"
+		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server postgresql-contrib/; s/prometheus/golang-github-prometheus/')"
 		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
-		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/')"
+		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/; s/postgresql/& postgresql-contrib/')"
 		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/')"
 		echo "No service has to run: only the programs are used, on free ports with private folders."
 	} >&2

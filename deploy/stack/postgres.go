@@ -92,6 +92,7 @@ func (p *postgresProgram) command() *exec.Cmd {
 		"fsync=on", "synchronous_commit=on", "full_page_writes=on", "max_connections=200",
 		"unix_socket_directories=", "dynamic_shared_memory_type=mmap", "logging_collector=off",
 		"log_line_prefix=%m [%p] ", "log_timezone=UTC", "timezone=UTC",
+		"shared_preload_libraries=pg_stat_statements", // counts what a promise costs in queries
 	} {
 		cmd.Args = append(cmd.Args, "-c", setting)
 	}
