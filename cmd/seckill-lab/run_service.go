@@ -36,6 +36,11 @@ type service struct {
 // startService starts "seckill serve" with the given configuration and returns when it says that it is ready.
 // Its log goes to logPath.
 func startService(ctx context.Context, program string, env []string, logPath string) (*service, error) {
+	return startServing(ctx, exec.Command(program, "serve"), env, logPath)
+}
+
+// startServing starts a program that serves, and says that it is ready, as "seckill serve" does.
+func startServing(ctx context.Context, cmd *exec.Cmd, env []string, logPath string) (*service, error) {
 	log, err := os.Create(logPath)
 	if err != nil {
 		return nil, fmt.Errorf("serve: create its log: %w", err)
@@ -45,7 +50,6 @@ func startService(ctx context.Context, program string, env []string, logPath str
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
-	cmd := exec.Command(program, "serve")
 	cmd.Env = append(withoutOurs(os.Environ()), env...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = stdout, log, serviceAttributes()
 	s := &service{logPath: logPath, gone: make(chan struct{})}
@@ -53,7 +57,7 @@ func startService(ctx context.Context, program string, env []string, logPath str
 	_ = stdout.Close() // the child's is the only one now, and ends with it
 	if err != nil {
 		_ = words.Close()
-		return nil, fmt.Errorf("serve: start %s: %w; \"make build\" makes it", program, err)
+		return nil, fmt.Errorf("serve: start %s: %w; \"make build\" makes it", cmd.Path, err)
 	}
 	if err := s.awaitReady(ctx, words); err != nil {
 		_ = s.stop()

@@ -85,6 +85,7 @@ func (p *program) serve(ctx context.Context, c Config) error {
 		return err
 	}
 	n := &node{config: c, stores: s, registry: newRegistry(), logger: logger, tellDurability: warnDurability(ctx, c, logger)}
+	registerPool(n.registry, s.pool)
 	return n.run(ctx, p)
 }
 
