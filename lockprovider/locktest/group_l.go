@@ -19,8 +19,14 @@ var groupL = []Case{
 	{ID: "L3", Name: "list_in_postgres_behind_lock_and_fence", Run: func(e *Env) { e.fencedList(6*time.Second, rand.Uint64(), networkFaults) }},
 }
 
+// A victim is what one provider depends on: its way to the store, and its clock.
+type victim struct {
+	*Proxy
+	clock *Clock
+}
+
 // A fault disturbs for a while and returns when all is well again.
-type fault func(e *Env, r *rand.Rand, x *Proxy, stop <-chan struct{})
+type fault func(e *Env, r *rand.Rand, x victim, stop <-chan struct{})
 
 func pause(stop <-chan struct{}, d time.Duration) {
 	t := time.NewTimer(d)
@@ -36,52 +42,53 @@ func some(r *rand.Rand, most time.Duration) time.Duration {
 }
 
 var networkFaults = []fault{
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Cut()
 		pause(stop, some(r, 2*TTL))
 		x.Heal()
 	},
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Drop()
 		pause(stop, some(r, 2*TTL))
 		x.HealLossy()
 	},
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Drop()
 		pause(stop, some(r, 2*TTL))
 		x.Heal()
 	},
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Hold(false, true)
 		pause(stop, some(r, TTL))
 		x.Heal()
 	},
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Delay(some(r, TTL/3), some(r, TTL))
 		pause(stop, some(r, TTL))
 		x.Heal()
 	},
-	func(_ *Env, _ *rand.Rand, x *Proxy, _ <-chan struct{}) { x.Break() },
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, _ *rand.Rand, x victim, _ <-chan struct{}) { x.Break() },
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.SwallowAnswer()
 		pause(stop, some(r, TTL/4))
 	},
-	func(_ *Env, r *rand.Rand, x *Proxy, stop <-chan struct{}) {
+	func(_ *Env, r *rand.Rand, x victim, stop <-chan struct{}) {
 		x.Strand()
 		pause(stop, some(r, TTL/2))
 		x.BreakClients()
 		pause(stop, some(r, TTL))
 		x.Deliver()
 	},
+	func(_ *Env, r *rand.Rand, x victim, _ <-chan struct{}) { x.clock.StepWall(some(r, 4*TTL) - 2*TTL) },
 }
 
 var serverFaults = []fault{
-	func(e *Env, r *rand.Rand, _ *Proxy, stop <-chan struct{}) {
+	func(e *Env, r *rand.Rand, _ victim, stop <-chan struct{}) {
 		e.Must(e.server.Pause())
 		pause(stop, some(r, 2*TTL))
 		e.Must(e.server.Resume())
 	},
-	func(e *Env, r *rand.Rand, _ *Proxy, stop <-chan struct{}) {
+	func(e *Env, r *rand.Rand, _ victim, stop <-chan struct{}) {
 		if e.Backend == "redis" {
 			return // a killed Redis may lose a second of locks: not promised, see G2
 		}
@@ -89,21 +96,18 @@ var serverFaults = []fault{
 		pause(stop, some(r, TTL))
 		e.Must(e.server.Start())
 	},
-	func(e *Env, r *rand.Rand, _ *Proxy, stop <-chan struct{}) {
+	func(e *Env, r *rand.Rand, _ victim, stop <-chan struct{}) {
 		e.Must(e.server.Stop())
 		pause(stop, some(r, TTL))
 		e.Must(e.server.Start())
 	},
 }
 
-// disturb injects faults on every link until stop.
-func (e *Env) disturb(seed uint64, faults []fault, links []*Proxy, stop <-chan struct{}) *sync.WaitGroup {
+// disturb injects faults on every victim until stop.
+func (e *Env) disturb(seed uint64, faults []fault, victims []victim, stop <-chan struct{}) *sync.WaitGroup {
 	e.Logf("seed %d", seed)
 	var wg sync.WaitGroup
-	if e.server != nil && len(faults) == len(serverFaults) {
-		links = links[:1] // there is one server
-	}
-	for i, x := range links {
+	for i, x := range victims {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		wg.Go(func() {
 			for {
@@ -120,27 +124,44 @@ func (e *Env) disturb(seed uint64, faults []fault, links []*Proxy, stop <-chan s
 	return &wg
 }
 
+// victims makes providers with what faults can hit. Of a server that the case has for
+// itself there is one, and the ways to it are straight.
+func (e *Env) victims(n int) (ps []*lockprovider.Provider, xs []victim) {
+	e.Helper()
+	for range n {
+		if e.server != nil {
+			ps, xs = append(ps, e.Open()), []victim{{}}
+			continue
+		}
+		x := victim{NewProxy(e.T, e.address), NewClock()}
+		cfg := e.configAt(x.Address())
+		cfg.Clock = x.clock
+		ps, xs = append(ps, e.OpenWith(cfg)), append(xs, x)
+	}
+	return ps, xs
+}
+
 // histories lets clients of three providers contend for two names under faults.
 func (e *Env) histories(d time.Duration, seed uint64, faults []fault) {
 	stop := make(chan struct{})
 	names := []string{"x", "y"}
 	hs := []*history{newHistory(), newHistory()}
-	var links []*Proxy
+	ps, victims := e.victims(3)
 	var wg sync.WaitGroup
-	for id := range 3 {
-		p, x := e.Via()
-		links = append(links, x)
+	for id, p := range ps {
 		for n, h := range hs {
 			for k := range 2 {
 				wg.Go(func() { h.client(e, 2*id+k, p, names[n], stop, 20*time.Millisecond<<(3*n)) })
 			}
 		}
 	}
-	bad := e.disturb(seed, faults, links, stop)
+	bad := e.disturb(seed, faults, victims, stop)
 	time.AfterFunc(d, func() { close(stop) })
 	bad.Wait()
-	for _, x := range links {
-		x.Heal()
+	for _, x := range victims {
+		if x.Proxy != nil {
+			x.Heal()
+		}
 	}
 	wg.Wait()
 	for _, h := range hs {
@@ -192,11 +213,9 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 	var mu sync.Mutex
 	var acked []int64
 	var number, refused atomic.Int64
-	var links []*Proxy
+	ps, victims := e.victims(3)
 	var wg sync.WaitGroup
-	for range 3 {
-		p, x := e.Via()
-		links = append(links, x)
+	for _, p := range ps {
 		for range 2 {
 			wg.Go(func() {
 				for {
@@ -231,7 +250,7 @@ func (e *Env) fencedList(d time.Duration, seed uint64, faults []fault) {
 			})
 		}
 	}
-	bad := e.disturb(seed, faults, links, stop)
+	bad := e.disturb(seed, faults, victims, stop)
 	time.AfterFunc(d, func() { close(stop) })
 	bad.Wait()
 	wg.Wait()

@@ -28,7 +28,8 @@ type T interface {
 type Harness struct {
 	// Backend is "redis" or "etcd".
 	Backend string
-	// Address is host:port of a server that cases share. No case stops it.
+	// Address is host:port of a server that cases share, or, comma-separated, of each
+	// member of a cluster of etcd. No case stops it.
 	Address string
 	// Own returns a server that the case may stop, kill and pause.
 	Own func(t T) Server
@@ -103,7 +104,7 @@ func (e *Env) config() lockprovider.Config { return e.configAt(e.address) }
 
 func (e *Env) configAt(address string) lockprovider.Config {
 	return lockprovider.Config{
-		Backend: e.Backend, RedisURL: "redis://" + address, EtcdEndpoints: []string{address},
+		Backend: e.Backend, RedisURL: "redis://" + address, EtcdEndpoints: strings.Split(address, ","),
 		Namespace: e.Namespace, TTL: e.ttl, Clock: e.clock, Logger: quiet(e.T),
 	}
 }

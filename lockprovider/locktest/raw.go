@@ -120,7 +120,7 @@ type rawEtcd struct {
 }
 
 func newRawEtcd(t T, address, ns string) *rawEtcd {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: rawLimit, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(address, ","), DialTimeout: rawLimit, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatalf("etcd client: %v", err)
 	}
