@@ -3,6 +3,7 @@ package lockprovider_test
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -29,27 +30,34 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// node is one Redis in cluster mode.
+// node is one Redis of a test's own.
 type node struct {
 	address string
 	port    int
 	client  *redis.Client
+	process *exec.Cmd
 }
 
 func clusterNode(t *testing.T) node {
 	t.Helper()
+	return redisNode(t, nil, "--cluster-enabled", "yes")
+}
+
+// redisNode starts a Redis that keeps nothing on disk and ends with the test.
+func redisNode(t *testing.T, environ []string, more ...string) node {
+	t.Helper()
 	address, port := busPort(t)
-	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
-		"--cluster-enabled", "yes", "--save", "", "--dir", t.TempDir())
+	cmd := exec.Command("redis-server", append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--dir", t.TempDir()}, more...)...)
+	cmd.Env = append(os.Environ(), environ...)
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("start a Redis in cluster mode (install redis-server): %v", err)
+		t.Fatalf("start a Redis (install redis-server): %v", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	n := node{address, port, redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})}
+	n := node{address, port, redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), cmd}
 	t.Cleanup(func() { _ = n.client.Close() })
-	for end := time.Now().Add(20 * time.Second); n.client.Ping(context.Background()).Err() != nil; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(startLimit); n.client.Ping(context.Background()).Err() != nil; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("a Redis in cluster mode does not answer")
+			t.Fatal("a Redis does not answer")
 		}
 	}
 	return n

@@ -53,7 +53,9 @@ func (c *core) joinAgain(s *session) {
 	c.mu.Unlock()
 }
 
-// persistUnder repeats call until it succeeds or the session has ended by itself.
+// persistUnder repeats call until it succeeds or the session has ended by itself. A shared
+// session under which it fails for long is retired, and ended with its last hold: that
+// frees what the call could not.
 func (c *core) persistUnder(s *session, ttl time.Duration, call func(context.Context) error) {
 	began := c.clock.Now()
 	warned := false
@@ -69,11 +71,24 @@ func (c *core) persistUnder(s *session, ttl time.Duration, call func(context.Con
 		if since > stuckAfter*ttl {
 			c.retireSession(s)
 		}
-		c.mu.Lock()
-		drained := s.retired && len(s.holds) == 0
-		c.mu.Unlock()
-		return drained || c.over(s)
-	}, call)
+		return c.over(s)
+	}, func(ctx context.Context) error {
+		if !c.drained(s) {
+			return call(ctx)
+		}
+		err := c.backend.endSession(ctx, s)
+		if err == nil {
+			c.loseSession(s, SessionLost, nil) // whoever waits under it has to ask again
+		}
+		return err
+	})
+}
+
+// drained tells whether a shared session was retired and holds nothing any more.
+func (c *core) drained(s *session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.backend.shared() && s.retired && len(s.holds) == 0
 }
 
 // persist repeats call with a pause in between until it succeeds, over says that it

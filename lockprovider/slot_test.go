@@ -19,17 +19,18 @@ import (
 func TestRedisSlotMoves(t *testing.T) {
 	t.Parallel()
 	from, to := clusterNode(t), clusterNode(t)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	must(t, from.client.ClusterAddSlotsRange(ctx, 0, 16383).Err())
 	must(t, from.client.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(to.port)).Err())
 	known(ctx, t, from, to)
 
+	const ttl = 4 * time.Second
 	ns := stacktest.Namespace(t)
 	metrics := prometheus.NewRegistry()
 	open := func() *lockprovider.Provider {
 		p, err := lockprovider.Open(ctx, lockprovider.Config{
-			Backend: "redis", RedisURL: "redis://" + from.address + ",redis://" + to.address, Namespace: ns, TTL: 2 * time.Second,
+			Backend: "redis", RedisURL: "redis://" + from.address + ",redis://" + to.address, Namespace: ns, TTL: ttl,
 			Registerer: metrics, Logger: slog.New(slog.DiscardHandler),
 		})
 		must(t, err)
@@ -48,7 +49,7 @@ func TestRedisSlotMoves(t *testing.T) {
 	}()
 	waits(ctx, t, p, "n")
 	moveSlot(ctx, t, from, to, ns+":{"+ns+"/lock}:index")
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err := a.Err(); err != nil {
 			t.Fatalf("the move of the slot cost the lease: %v", err)
 		}

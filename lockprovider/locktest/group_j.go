@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -94,14 +96,33 @@ func serverRefuses(e *Env) {
 	for what, set := range map[string][2][]any{
 		"out of memory": {{"config", "set", "maxmemory", "1"}, {"config", "set", "maxmemory", "0"}},
 		"read only":     {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
+		"no replicas":   {{"config", "set", "min-replicas-to-write", "1"}, {"config", "set", "min-replicas-to-write", "0"}},
+		"cannot save":   {{"config", "set", "save", "3600 1"}, {"config", "set", "save", ""}},
 	} {
 		e.Must(r.client.Do(e.Ctx(soon), set[0]...).Err())
+		if what == "cannot save" {
+			e.failSnapshot(r)
+		}
 		if _, err := p.TryAcquire(e.Ctx(soon), "n"); !errors.Is(err, lockprovider.ErrUnavailable) {
 			e.Fatalf("%s: %v", what, err)
 		}
 		e.Must(r.client.Do(e.Ctx(soon), set[1]...).Err())
 		e.Release(e.Acquire(p, "n", lockprovider.WithWait(soon)))
 	}
+}
+
+// failSnapshot puts a folder where the snapshot would be.
+func (e *Env) failSnapshot(r *rawRedis) {
+	e.Helper()
+	at, err := r.client.ConfigGet(e.Ctx(soon), "dir").Result()
+	e.Must(err)
+	folder := filepath.Join(at["dir"], "dump.rdb")
+	e.Must(os.Mkdir(folder, 0o700))
+	e.Cleanup(func() { _ = os.Remove(folder) })
+	e.Must(r.client.BgSave(e.Ctx(soon)).Err())
+	e.Within(soon, "the snapshot has failed", func() bool {
+		return strings.Contains(r.client.Info(e.Ctx(soon), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
 }
 
 func evictionPolicy(e *Env) {

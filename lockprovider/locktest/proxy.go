@@ -59,6 +59,13 @@ func NewProxy(t T, target string) *Proxy {
 	return p
 }
 
+// Redirect cuts all connections and sends new ones to another server, as a failover
+// behind one address does.
+func (p *Proxy) Redirect(target string) {
+	p.change(func() { p.target = target })
+	p.closeLinks()
+}
+
 // Address is where clients connect.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
@@ -175,13 +182,13 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.mu.Lock()
-		no := p.refuse || p.closed
+		no, target := p.refuse || p.closed, p.target
 		p.mu.Unlock()
 		if no {
 			_ = client.Close()
 			continue
 		}
-		server, err := net.DialTimeout("tcp", p.target, time.Second)
+		server, err := net.DialTimeout("tcp", target, time.Second)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -189,7 +196,7 @@ func (p *Proxy) accept() {
 		l := &link{client: client, server: server}
 		p.mu.Lock()
 		p.links[l] = struct{}{}
-		no = p.refuse || p.closed // changed since?
+		no = p.refuse || p.closed || p.target != target // changed since?
 		p.mu.Unlock()
 		if no {
 			l.close()
