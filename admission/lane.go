@@ -43,6 +43,7 @@ type lane struct {
 	activity string
 	slots    chan struct{} // batches in flight to the log
 	refusing atomic.Bool   // the log refused a batch and has taken none since
+	memory   soldOut
 
 	mu      sync.Mutex
 	queue   []*waiter

@@ -68,6 +68,7 @@ func (l *lane) sort(activity Activity, batch []*waiter, verdicts []Verdict) admi
 	pending := map[string]bool{}
 	for i, v := range verdicts {
 		r := v.Reservation
+		l.remember(v, batch[i].order.SKU)
 		switch v.Kind {
 		case VerdictReserved, VerdictKnown:
 			a.replies[i] = reply{reservation: r, repeat: v.Kind == VerdictKnown}
@@ -86,6 +87,8 @@ func (l *lane) sort(activity Activity, batch []*waiter, verdicts []Verdict) admi
 	return a
 }
 
+func soldOutOf(sku string) *Problem { return NewProblem(CodeSoldOut, "%s is sold out.", sku) }
+
 func refusedOrder(a Activity, v Verdict, o Order) error {
 	switch v.Kind {
 	case VerdictNotStarted:
@@ -103,7 +106,7 @@ func refusedOrder(a Activity, v Verdict, o Order) error {
 		p.Members = map[string]any{"orders": ids}
 		return p
 	case VerdictSoldOut:
-		return NewProblem(CodeSoldOut, "%s is sold out.", o.SKU)
+		return soldOutOf(o.SKU)
 	case VerdictNoSKU:
 		return NewProblem(CodeNotFound, "The sale has no SKU %s.", o.SKU)
 	case VerdictBacklog:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type Service struct {
 	catalog *catalog
 	acked   acked
 	waiting *waiting
+	hashes  atomic.Int64 // buyers remembered by all lanes; see mostRemembered
 	config  Config
 	metrics *Metrics
 	logger  *slog.Logger
@@ -127,11 +129,18 @@ func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 	if p.activity.State == Draft {
 		return Placed{}, notStarted(p.activity)
 	}
+	l, err := s.laneOf(a.Activity)
+	if err != nil {
+		return Placed{}, err
+	}
+	if l.memory.refuses(a) {
+		return Placed{}, soldOutOf(a.SKU)
+	}
 	w := &waiter{
 		order: Order{ID: NewID(), User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
 		reply: make(chan reply, 1),
 	}
-	if err := s.enqueue(a.Activity, w); err != nil {
+	if err := l.push(w); err != nil {
 		return Placed{}, err
 	}
 	select {
@@ -203,19 +212,19 @@ func (s *Service) answered(ctx context.Context, a Ask, r reply) (Placed, error) 
 	return placed, nil
 }
 
-func (s *Service) enqueue(activity string, w *waiter) error {
+// laneOf is the line of an activity, unless the node is stopping.
+func (s *Service) laneOf(activity string) (*lane, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, NewProblem(CodeOverloaded, "This node is stopping; ask again.")
+	}
 	l := s.lanes[activity]
 	if l == nil {
 		l = &lane{service: s, activity: activity, slots: make(chan struct{}, batchesInFlight)}
 		s.lanes[activity] = l
 	}
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return NewProblem(CodeOverloaded, "This node is stopping; ask again.")
-	}
-	return l.push(w)
+	return l, nil
 }
 
 // Find reads one order of a buyer: the ledger's row, else the gate's reservation.

@@ -38,22 +38,32 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// BenchmarkSoldOut is the same when nothing is left.
+// BenchmarkSoldOut is the same when nothing is left: of strangers, whom the node answers from memory, and of those
+// who have to ask the gate, since more than the limit is told before the stock.
 func BenchmarkSoldOut(b *testing.B) {
-	s := newSale(b, saleOptions{})
-	s.open("a1", units("s1", 1, 1))
-	place(b, s, "first")
-	var buyer atomic.Int64
-	b.ReportAllocs()
-	for b.Loop() {
-		together(64, func() {
-			_, err := s.service.Place(b.Context(), admission.Ask{Activity: "a1", User: fmt.Sprint("late-", buyer.Add(1)), SKU: "s1", Quantity: 1})
-			if admission.AsProblem(err).Code != admission.CodeSoldOut {
-				b.Errorf("sold out, and the answer is %v", err)
+	for _, path := range []struct {
+		name     string
+		quantity int64
+		code     admission.Code
+	}{{"memory", 1, admission.CodeSoldOut}, {"gate", 2, admission.CodeLimitReached}} {
+		b.Run("from="+path.name, func(b *testing.B) {
+			s := newSale(b, saleOptions{})
+			s.open("a1", units("s1", 1, 1))
+			place(b, s, "first")
+			s.remembers(s.countReserves(), one("a1", ""))
+			var buyer atomic.Int64
+			b.ReportAllocs()
+			for b.Loop() {
+				together(64, func() {
+					_, err := s.service.Place(b.Context(), admission.Ask{Activity: "a1", User: fmt.Sprint("late-", buyer.Add(1)), SKU: "s1", Quantity: path.quantity})
+					if admission.AsProblem(err).Code != path.code {
+						b.Errorf("the answer is %v, want %s", err, path.code)
+					}
+				})
 			}
+			perSecond(b, 64)
 		})
 	}
-	perSecond(b, 64)
 }
 
 func place(b *testing.B, s *sale, user string) {

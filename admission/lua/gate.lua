@@ -20,3 +20,15 @@ local function open_gate(key, epoch, ...)
   return gate
 end
 
+-- Why nobody is admitted at this moment of the server's clock, or nil; and the moment
+-- in ms.
+local function refused_now(sale, starts, ends)
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
+  if sale == 'closed' then return 'ended', now end
+  if now < tonumber(starts) then return 'not-started', now end
+  if tonumber(ends) > 0 and now >= tonumber(ends) then return 'ended', now end
+  if sale == 'paused' then return 'paused', now end
+  return nil, now
+end
+

@@ -16,15 +16,7 @@
 -- answer got lost just before the end has to learn the truth after it.
 local gate, refusal = open_gate(KEYS[1], ARGV[1], 'sale', 'starts', 'ends')
 if not gate then return refusal end
-local sale, starts, ends = gate[4], tonumber(gate[5]), tonumber(gate[6])
-local time = redis.call('TIME')
-local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
-local refused
-if sale == 'closed' then refused = 'ended'
-elseif now < starts then refused = 'not-started'
-elseif ends > 0 and now >= ends then refused = 'ended'
-elseif sale == 'paused' then refused = 'paused' end
-
+local refused, now = refused_now(gate[4], gate[5], gate[6])
 local at = string.format('%.0f', now)
 local room = tonumber(ARGV[2]) - redis.call('ZCARD', KEYS[6])
 local limits, stocks = {}, {}

@@ -198,6 +198,26 @@ var safeguards = []safeguard{
 		"where partition = $1 and term = $2 for update", "where partition = $1 and $2 >= 0 for update", "TestRule27StaleHolderIsFenced",
 	},
 	{
+		"28", "a memory of sold out ends with the gate's version", "admission/sold_out_read.go",
+		"l.version == o.version && ", "", "TestRule28BuyersSinceTheMemory",
+	},
+	{
+		"28", "the version rises when a unit comes back", "admission/lua/settle.lua",
+		"if back then redis.call('HINCRBY', KEYS[1], 'version', 1) end", "", "TestRule28BuyersSinceTheMemory",
+	},
+	{
+		"28", "who has an order asks the gate", "admission/sold_out.go",
+		"return !has", "return !has || len(r.buyers) > 0", "TestRule28ExactForBuyers",
+	},
+	{
+		"28", "the limit is told before sold out, from memory too", "admission/sold_out.go",
+		"a.Quantity > limit", "limit < 0", "TestRule28KeysAndLimits",
+	},
+	{
+		"28", "keys ask the gate while anything is for sale", "admission/sold_out.go",
+		"a.Key != \"\" && !r.look.all", "false", "TestRule28KeysAndLimits",
+	},
+	{
 		"G3", "a poison order is isolated", "consumer/settler_isolate.go",
 		"if err == nil || classify(err) != poison {", "if true {", "TestCase21PoisonOrder",
 	},
