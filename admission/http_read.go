@@ -190,6 +190,8 @@ func (h *Handler) listOrders(ctx context.Context, in *ordersInput) (*ordersOutpu
 	if in.Before != "" && !ValidID(in.Before) {
 		return nil, NewProblem(CodeInvalid, "before is the next of the page before.")
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
 	rows, err := h.service.List(ctx, in.Activity, buyerOf(ctx), in.Before, in.Limit+1)
 	if err != nil {
 		return nil, AsProblem(err)
