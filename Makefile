@@ -17,7 +17,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 
 .DEFAULT_GOAL := help
-.PHONY: breaks help run test build bench chaos lint fmt clean install install-test bench-locks soak-locks
+.PHONY: breaks help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ lint: ## gofumpt, go vet, staticcheck (an exception is a //lint:ignore with its 
 
 bench: install-test ## benchmarks, once each if CI is set (BENCH=pattern, BENCHTIME=2s)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(TESTFLAGS) ./...
+
+results: install-test build ## measure the project against the machine's ceiling (20 minutes, a quiet machine; writes cmd/seckill-lab/RESULTS.md)
+	bin/seckill-lab results --report cmd/seckill-lab/RESULTS.md
 
 chaos: install build ## 200 random kills under load on each lock backend (SEED=n: another schedule)
 	bin/seckill-lab chaos --kills 200 --lock both --seed $(SEED) --report cmd/seckill-lab/CHAOS.md

@@ -20,7 +20,7 @@ const (
 	rampSale = "ramp"
 	fullSale = "full"
 	// fullUnits are more than any group sells in the time.
-	fullUnits = 2_000_000
+	fullUnits = 2_000_000_000
 	// groupCall bounds a call of an operator or of the judge.
 	groupCall = 30 * time.Second
 )

@@ -138,7 +138,6 @@ func holdLoad(ctx context.Context, out, words io.Writer, o loadOptions) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	o.send.throng = newThrong(t.offers(), uint32(o.send.buyers), o.send.repeats, o.send.seed)
 	s, err := send(ctx, words, t, o.send)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ type sendOptions struct {
 	seed        uint64
 	header      []string
 	throng      *throng // who asks; nil: a new one, from the three above
+	requests    int64   // so many, as fast as the connections allow, whatever the profile says; 0: as it says
 }
 
 // sent is what came out of one load.
@@ -42,6 +43,9 @@ func (s *sent) drained() (took time.Duration, ok bool) {
 
 // send puts a load on a target, waits for its settlement, and audits.
 func send(ctx context.Context, words io.Writer, t *target, o sendOptions) (*sent, error) {
+	if o.throng == nil {
+		o.throng = newThrong(t.offers(), uint32(o.buyers), o.repeats, o.seed)
+	}
 	s, err := sendOnly(ctx, words, t, o)
 	if err != nil {
 		return nil, err
@@ -57,9 +61,11 @@ func sendOnly(ctx context.Context, words io.Writer, t *target, o sendOptions) (*
 	if o.throng == nil {
 		o.throng = newThrong(t.offers(), uint32(o.buyers), o.repeats, o.seed)
 	}
-	pace, requests, err := o.profile.schedule()
-	if err != nil {
-		return nil, err
+	pace, requests, err := loadPacer(spikePace{}), o.requests, error(nil)
+	if requests == 0 {
+		if pace, requests, err = o.profile.schedule(); err != nil {
+			return nil, err
+		}
 	}
 	s := &sent{heard: newHeard(), watch: &watcher{admins: t.admins}}
 	if s.durable, err = readDurability(ctx, t.postgresURL, t.monitorURL); err != nil {

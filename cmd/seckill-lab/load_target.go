@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"seckill/consumer"
 	"seckill/deploy/stack"
 )
 
@@ -15,6 +16,8 @@ type target struct {
 	token      string
 	activities []string
 	skus       []string // in each activity
+
+	audit func(ctx context.Context, activity string) (consumer.Report, error) // nil: the service is asked
 
 	namespace   string
 	postgresURL string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -27,6 +28,9 @@ type throng struct {
 	buyers        uint32  // when all have asked, somebody asks again
 	random        *rand.Rand
 	fresh         uint32 // the next new buyer
+
+	holders uint32 // repeats are of these first buyers; 0: of those who asked lately
+	keyAll  bool   // every client sends an Idempotency-Key
 }
 
 // lately is how many buyers back a repeat reaches.
@@ -39,6 +43,13 @@ func newThrong(offers []offer, buyers uint32, repeats float64, seed uint64) *thr
 		t.bodies = append(t.bodies, []byte(`{"sku":"`+o.sku+`","quantity":1}`))
 	}
 	return t
+}
+
+// asks sets how many units each buyer wants; without it, one.
+func (t *throng) asks(offers []offer, units int) {
+	for i, o := range offers {
+		t.bodies[i] = fmt.Appendf(nil, `{"sku":%q,"quantity":%d}`, o.sku, units)
+	}
 }
 
 // fill is the source of the load. Every second buyer's client sends an Idempotency-Key, the same with each
@@ -58,6 +69,9 @@ func (t *throng) fill(_ int64, r *loadRequest) {
 func (t *throng) who() uint32 {
 	switch {
 	case t.fresh > 0 && t.random.Float64() < t.repeats:
+		if t.holders > 0 {
+			return t.random.Uint32N(t.holders)
+		}
 		return t.fresh - 1 - t.random.Uint32N(min(t.fresh, lately))
 	case t.fresh >= t.buyers:
 		return t.random.Uint32N(t.buyers)
@@ -69,7 +83,7 @@ func (t *throng) who() uint32 {
 // wants is the buyer's offer.
 func (t *throng) wants(buyer uint32) int { return int(buyer) % len(t.paths) }
 
-func (t *throng) keyed(buyer uint32) bool { return int(buyer)/len(t.paths)%2 == 0 }
+func (t *throng) keyed(buyer uint32) bool { return t.keyAll || int(buyer)/len(t.paths)%2 == 0 }
 
 // buyerNumber is the number in a buyer's name as appendBuyer wrote it.
 func buyerNumber(name []byte) uint32 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,28 +32,34 @@ func compareNoop(ctx context.Context, out io.Writer, o noopOptions) error {
 		return err
 	}
 	defer stop()
+	_, _, err = senderRounds(ctx, out, wrk, target, o)
+	return err
+}
+
+// errVoid says that the sender is the bottleneck.
+var errVoid = errors.New("figures measured meanwhile are void: repeat on a quiet machine")
+
+// senderRounds lets both senders take turns and returns their medians; errVoid if ours is too slow.
+func senderRounds(ctx context.Context, out io.Writer, wrk, target string, o noopOptions) (their, our noopRun, err error) {
 	fmt.Fprintf(out, "POST, %d connections, %v each, in turns; µs of CPU that the sender took for a request\n"+
 		"%8s %10s %10s %7s %12s %12s\n", o.connections, o.each, "round", "wrk/s", "engine/s", "ratio", "wrk µs", "engine µs")
 	var theirs, ours []noopRun
 	for round := 1; round <= o.rounds; round++ {
-		their, err := runWrk(ctx, wrk, target, o)
-		if err != nil {
-			return err
+		if their, err = runWrk(ctx, wrk, target, o); err != nil {
+			return their, our, err
 		}
-		our, err := runNoopLoad(ctx, target, o)
-		if err != nil {
-			return err
+		if our, err = runNoopLoad(ctx, target, o); err != nil {
+			return their, our, err
 		}
 		theirs, ours = append(theirs, their), append(ours, our)
 		printNoop(out, strconv.Itoa(round), their, our)
 	}
-	their, our := medianRun(theirs), medianRun(ours)
+	their, our = medianRun(theirs), medianRun(ours)
 	printNoop(out, "median", their, our)
 	if our.rate < leastOfWrk*their.rate {
-		return fmt.Errorf("noop: the engine reached %.2f of wrk, less than %.1f: repeat on a quiet machine; "+
-			"figures measured meanwhile are void", our.rate/their.rate, leastOfWrk)
+		return their, our, fmt.Errorf("noop: the engine reached %.2f of wrk, less than %.1f: %w", our.rate/their.rate, leastOfWrk, errVoid)
 	}
-	return nil
+	return their, our, nil
 }
 
 // noopRun is one run of one sender.

@@ -45,6 +45,11 @@ have_promtool() {
 	[ "$race" != --race ] || command -v promtool >/dev/null 2>&1
 }
 
+# The sender of the lab is compared with it.
+have_wrk() {
+	[ "$race" != --race ] || command -v wrk >/dev/null 2>&1
+}
+
 # Go needs them to fetch modules, and a minimal Debian has none.
 have_certificates() {
 	[ "$(uname -s)" != Linux ] || [ -n "${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ] ||
@@ -60,6 +65,7 @@ find_missing() {
 	have_postgres || missing="$missing postgresql"
 	have_compiler || missing="$missing gcc libc6-dev"
 	have_promtool || missing="$missing prometheus"
+	have_wrk || missing="$missing wrk"
 	have_certificates || missing="$missing ca-certificates"
 	missing=${missing# }
 }
