@@ -19,6 +19,7 @@ type Code string
 const (
 	CodeInvalid         Code = "invalid-request"
 	CodeUnauthenticated Code = "unauthenticated"
+	CodeForbidden       Code = "forbidden"
 	CodeNotFound        Code = "not-found"
 	CodeMethod          Code = "method-not-allowed"
 	CodeTooLarge        Code = "too-large"
@@ -70,6 +71,7 @@ var problemKinds = map[Code]struct {
 }{
 	CodeInvalid:         {http.StatusBadRequest, "The request is not valid"},
 	CodeUnauthenticated: {http.StatusUnauthorized, "Who is asking is not known"},
+	CodeForbidden:       {http.StatusForbidden, "Who is asking may not do this"},
 	CodeNotFound:        {http.StatusNotFound, "There is no such thing"},
 	CodeMethod:          {http.StatusMethodNotAllowed, "This method is not for this path"},
 	CodeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},

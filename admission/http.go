@@ -60,7 +60,7 @@ func NewAPI(mux *http.ServeMux, title, version string) huma.API {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	SecureHeaders(w.Header(), r)
 	ServeOrProblem(h.mux, w, r)
 }
 

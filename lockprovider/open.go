@@ -116,7 +116,7 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 		all = append(all, o)
 	}
 	o := redis.UniversalOptions{
-		Username: all[0].Username, Password: all[0].Password, DB: all[0].DB, TLSConfig: all[0].TLSConfig,
+		Username: all[0].Username, Password: all[0].Password, DB: all[0].DB,
 		ClientName: "lockprovider", ContextTimeoutEnabled: true, MaxRetries: -1,
 		DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: redisLimit, WriteTimeout: redisLimit,
 		PoolSize: lockPool, PoolTimeout: maxCallLimit, PipelinePoolSize: -1,
@@ -124,11 +124,22 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 	}
 	for _, one := range all {
 		o.Addrs = append(o.Addrs, one.Addr)
+		if one.TLSConfig != nil {
+			o.TLSConfig = cfg.secure() // the name of a certificate follows from the address
+		}
 	}
 	if len(all) > 1 {
 		return redis.NewClusterClient(o.Cluster()), nil
 	}
 	return redis.NewClient(o.Simple()), nil
+}
+
+// secure is the TLS configuration for one client.
+func (c Config) secure() *tls.Config {
+	if c.TLS != nil {
+		return c.TLS.Clone()
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12}
 }
 
 // masked shows a URL without what may be secret.
@@ -156,11 +167,11 @@ func dialEtcd(cfg Config) (*clientv3.Client, error) {
 	var secure *tls.Config
 	for _, e := range cfg.EtcdEndpoints {
 		if strings.HasPrefix(e, "https://") {
-			secure = &tls.Config{MinVersion: tls.VersionTLS12}
+			secure = cfg.secure()
 		}
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: cfg.EtcdEndpoints, TLS: secure, DialTimeout: dialLimit, Logger: zap.NewNop(),
+		Endpoints: cfg.EtcdEndpoints, TLS: secure, Username: cfg.EtcdUser, Password: cfg.EtcdPassword, DialTimeout: dialLimit, Logger: zap.NewNop(),
 		DialKeepAliveTime: etcdPing, DialKeepAliveTimeout: etcdPingWait, PermitWithoutStream: true,
 		// gRPC's own pauses between attempts to connect grow to two minutes, longer than
 		// any lease could survive.

@@ -2,6 +2,7 @@ package lockprovider
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"time"
 
@@ -17,6 +18,12 @@ type Config struct {
 	RedisURL string
 	// EtcdEndpoints are host:port or URLs. Used by Open only.
 	EtcdEndpoints []string
+	// EtcdUser and EtcdPassword are the credentials for etcd; empty: none. Used by
+	// Open only.
+	EtcdUser, EtcdPassword string
+	// TLS is how rediss:// and https:// are spoken; nil believes the system's
+	// authorities. Used by Open only.
+	TLS *tls.Config
 
 	// Namespace is the prefix of everything written to the store. Providers see
 	// each other's locks only under the same namespace. Default "seckill".

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"seckill/admission"
@@ -32,13 +29,13 @@ func (n *node) adminHandler() http.Handler {
 	if n.service != nil {
 		a.changed = n.service.Changed
 	}
-	guard := huma.Middlewares{bearer(n.config.AdminToken)}
+	guard := huma.Middlewares{newDoor(n.config.operators()).guard}
 	a.register(api, guard)
 	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
 	books.register(api, guard)
 	(&lockAPI{node: n}).register(api, guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		admission.SecureHeaders(w.Header(), r)
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
 		defer cancel()
 		admission.ServeOrProblem(mux, w, r.WithContext(ctx))
@@ -78,25 +75,4 @@ func (n *node) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeText(w, http.StatusOK, "ready")
-}
-
-// bearer lets in who has the token. Without a token nobody is let in.
-func bearer(token string) func(huma.Context, func(huma.Context)) {
-	want := sha256.Sum256([]byte(token))
-	return func(ctx huma.Context, next func(huma.Context)) {
-		scheme, given, _ := strings.Cut(ctx.Header("Authorization"), " ")
-		got := sha256.Sum256([]byte(given))
-		if token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-			next(ctx)
-			return
-		}
-		advice := "Send the admin token as a bearer token (SECKILL_ADMIN_TOKEN of this process)."
-		if token == "" {
-			advice = "This process has no admin token and lets no operator in; start it with SECKILL_ADMIN_TOKEN."
-		}
-		p := admission.NewProblem(admission.CodeUnauthenticated, "%s", advice)
-		p.Header = map[string]string{"WWW-Authenticate": `Bearer realm="seckill admin"`}
-		_, w := humago.Unwrap(ctx)
-		p.Write(w)
-	}
 }

@@ -171,10 +171,14 @@ func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, erro
 	return result, err
 }
 
-// onAdminAPI names who changes something in the activity log. The one token tells no
-// operators apart.
+// onAdminAPI names who changes something in the activity log: the owner of the token,
+// if it has one.
 func onAdminAPI(ctx context.Context, reason string) context.Context {
-	return consumer.OnBehalf(ctx, consumer.Operator{Name: "admin API", Reason: reason})
+	who := "admin API"
+	if name := operatorOf(ctx); name != "" {
+		who += " (" + name + ")"
+	}
+	return consumer.OnBehalf(ctx, consumer.Operator{Name: who, Reason: reason})
 }
 
 type activityPath struct {

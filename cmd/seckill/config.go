@@ -26,7 +26,12 @@ type Config struct {
 	NATSMonitorURL string   // empty: not known
 	PostgresURL    string   // URL or keyword=value pairs, as pgx takes it; empty: not given
 	EtcdEndpoints  []string // empty: not given
-	Namespace      string   // [a-z][a-z0-9_]{0,30}
+	EtcdUser       string   // empty: no credentials
+	EtcdPassword   string
+	StoresTLSCA    string // path; empty: the system's authorities only
+	StoresTLSCert  string // path, with StoresTLSKey; empty: no certificate is shown
+	StoresTLSKey   string
+	Namespace      string // [a-z][a-z0-9_]{0,30}, not pg_…
 
 	HTTPAddr     string
 	AdminAddr    string
@@ -34,13 +39,20 @@ type Config struct {
 	StartTimeout time.Duration
 	Migrate      bool
 
-	AdminToken         string // empty: admin routes refuse
+	HTTPTLSCert, HTTPTLSKey   string // paths; empty: no TLS
+	AdminTLSCert, AdminTLSKey string
+
+	AdminToken         string // empty, as the two lists: admin routes refuse
+	AdminTokens        []adminToken
+	AdminReadTokens    []adminToken
 	AuthMode           string // jwt or header; empty: serving refuses to start
 	AuthTrustedProxies []netip.Prefix
 	AuthJWTSecret      string
+	AuthJWTJWKS        string // path or URL
 	AuthJWTIssuer      string // empty: any
 	AuthJWTAudience    string // empty: any
 	AuthJWTLeeway      time.Duration
+	CORSOrigins        []string
 
 	Roles        []string // api, worker or both
 	Partitions   int      // 1 to 256
@@ -109,7 +121,35 @@ func (c Config) relations() []error {
 			"configuration: http.addr (%s) and admin.addr (%s) are both %s: the admin routes need an address of their own",
 			c.origin("HTTP_ADDR"), c.origin("ADMIN_ADDR"), c.HTTPAddr))
 	}
-	return problems
+	for _, pair := range [][2]string{
+		{"HTTP_TLS_CERT", "HTTP_TLS_KEY"},
+		{"ADMIN_TLS_CERT", "ADMIN_TLS_KEY"},
+		{"STORES_TLS_CERT", "STORES_TLS_KEY"},
+		{"ETCD_USER", "ETCD_PASSWORD"},
+	} {
+		if c.given(pair[0]) != c.given(pair[1]) {
+			problems = append(problems, fmt.Errorf("configuration: of %s and %s only one has a value: give both or none", pair[0], pair[1]))
+		}
+	}
+	return append(problems, c.sameTokenTwice()...)
+}
+
+// given says whether a setting (environment name without prefix) has a value.
+func (c Config) given(name string) bool {
+	s, _ := settingNamed(name)
+	return c.values[s.key()].text != ""
+}
+
+// sameTokenTwice finds a token that would both read only and change things.
+func (c Config) sameTokenTwice() []error {
+	for _, reader := range c.AdminReadTokens {
+		for _, one := range c.operators() {
+			if one.token == reader.token && !one.readOnly {
+				return []error{errors.New("configuration: a token of admin.read_tokens is also one of admin.token or admin.tokens: nobody could tell what it may do")}
+			}
+		}
+	}
+	return nil
 }
 
 // need is an error that names those of the settings (environment names without
@@ -154,8 +194,10 @@ func (c Config) checkAuth() error {
 	case c.AuthMode == "":
 		return fmt.Errorf("configuration: auth.mode has no value, and serving buyers without knowing who they are is refused: %s to %s",
 			mode.places(), alternatives(mode.kind.choices))
+	case c.AuthMode == authJWT && c.AuthJWTSecret == "" && c.AuthJWTJWKS == "":
+		return errors.New("configuration: auth.mode is jwt and neither auth.jwt_secret nor auth.jwt_jwks has a value: no token could be verified")
 	case c.AuthMode == authJWT:
-		return c.need("AUTH_JWT_SECRET")
+		return nil
 	case len(c.AuthTrustedProxies) == 0:
 		return fmt.Errorf("configuration: auth.trusted_proxies (%s) is empty and auth.mode (%s) is header: no buyer would be let in",
 			c.origin("AUTH_TRUSTED_PROXIES"), c.origin("AUTH_MODE"))

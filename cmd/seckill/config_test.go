@@ -90,6 +90,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"POSTGRES_URL": "postgres://a/b", "ETCD_ENDPOINTS": "a:2379,http://b:2379", "NAMESPACE": "other", "ADMIN_TOKEN": "t",
 		"HTTP_ADDR": ":0", "ADMIN_ADDR": ":0", "AUTH_MODE": "jwt", "AUTH_TRUSTED_PROXIES": "10.0.0.0/8", "AUTH_JWT_SECRET": "0123",
 		"AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "PARTITIONS": "7", "QUEUE_LIMIT": "7", "BACKLOG_LIMIT": "7",
+		"ADMIN_TOKENS": "ann:t,u", "ADMIN_READ_TOKENS": "ann:t,u", "AUTH_JWT_JWKS": "https://a/keys", "CORS_ORIGINS": "https://a",
 	}
 	for _, s := range settings {
 		text, given := other[s.name]
@@ -98,6 +99,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			if s.name == "LOG_MAX_AGE" {
 				text = "0s"
 			}
+		}
+		if pairedSettings[s.name] {
+			continue // see TestPairs
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,6 +123,35 @@ func TestEverySettingFromEverySource(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// pairedSettings are refused alone.
+var pairedSettings = map[string]bool{
+	"HTTP_TLS_CERT": true, "HTTP_TLS_KEY": true, "ADMIN_TLS_CERT": true, "ADMIN_TLS_KEY": true,
+	"STORES_TLS_CERT": true, "STORES_TLS_KEY": true, "ETCD_USER": true, "ETCD_PASSWORD": true,
+}
+
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]string{
+		{"HTTP_TLS_CERT", "HTTP_TLS_KEY"}, {"ADMIN_TLS_CERT", "ADMIN_TLS_KEY"}, {"STORES_TLS_CERT", "STORES_TLS_KEY"}, {"ETCD_USER", "ETCD_PASSWORD"},
+	} {
+		one, other := "SECKILL_"+pair[0]+"=a", "SECKILL_"+pair[1]+"=b"
+		for _, alone := range []string{one, other} {
+			if _, err := read(alone); err == nil || !strings.Contains(err.Error(), pair[0]) || !strings.Contains(err.Error(), pair[1]) {
+				t.Errorf("%s alone: %v", alone, err)
+			}
+		}
+		c, err := read(one, other)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		first, _ := settingNamed(pair[0])
+		if c.values[first.key()].text != "a" {
+			t.Errorf("%s: %q", one, c.values[first.key()].text)
+		}
 	}
 }
 
@@ -163,6 +196,14 @@ func TestRefusals(t *testing.T) {
 		{environ: "SECKILL_NAMESPACE=Seckill", want: []string{"namespace", "[a-z][a-z0-9_]{0,30}"}},
 		{environ: "SECKILL_NAMESPACE=a" + strings.Repeat("b", 31), want: []string{"namespace"}},
 		{environ: "SECKILL_NAMESPACE=a\n", want: []string{"namespace"}},
+		{environ: "SECKILL_NAMESPACE=pg_sale", want: []string{"namespace", "pg_"}},
+		{environ: "SECKILL_ADMIN_READ_TOKENS=ann:", want: []string{"admin.read_tokens"}},
+		{environ: "SECKILL_ADMIN_TOKENS=an n:t", want: []string{"admin.tokens", "name:token"}},
+		{environ: "SECKILL_ADMIN_TOKENS=a,,b", want: []string{"admin.tokens"}},
+		{yaml: "admin: {token: t, read_tokens: 'bob:t'}", want: []string{"admin.read_tokens", "admin.token"}},
+		{environ: "SECKILL_AUTH_JWT_JWKS=ftp://a/keys", want: []string{"auth.jwt_jwks"}},
+		{environ: "SECKILL_CORS_ORIGINS=https://a/", want: []string{"cors.origins"}},
+		{environ: "SECKILL_CORS_ORIGINS=shop.example", want: []string{"cors.origins", "https://shop.example"}},
 		{environ: "SECKILL_HTTP_ADDR=8080", want: []string{"http.addr"}},
 		{environ: "SECKILL_HTTP_ADDR=:65536", want: []string{"http.addr"}},
 		{environ: "SECKILL_HTTP_TIMEOUT=11s", want: []string{"http.timeout", "10s"}},
@@ -284,8 +325,12 @@ func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const hush = "hush"
 	values := map[string][]string{
-		"ADMIN_TOKEN":     {hush, hush + " \n", "ä" + hush},
-		"AUTH_JWT_SECRET": {hush, hush + "\n", "*" + hush, "!" + hush, "{" + hush, "'" + hush},
+		"ADMIN_TOKEN":       {hush, hush + " \n", "ä" + hush},
+		"ADMIN_TOKENS":      {hush, "ann:" + hush, "an n:" + hush, "ann:" + hush + ",", hush + " \n"},
+		"ADMIN_READ_TOKENS": {hush, "ann:" + hush, ":" + hush, "ä" + hush},
+		"ETCD_PASSWORD":     {hush, "'" + hush},
+		"AUTH_JWT_JWKS":     {"https://u:hush@h/keys", "https://h/keys?token=hush", "ftp://u:hush@h/", "https://u:12/hush@h/"},
+		"AUTH_JWT_SECRET":   {hush, hush + "\n", "*" + hush, "!" + hush, "{" + hush, "'" + hush},
 		"POSTGRES_URL": {
 			"postgres://u:hush@h/d", "postgres://u:1/hush@h/d", "postgres://u:1?hush@h/d", "postgres://u:1#hush@h/d", "postgres://u:@hush@h/d",
 			"postgres://u@h/d?password=hush&x=1", "postgres://u@h/d?sslpassword=hush", "host=a password=hush", "host=a password = 'a hush'",
@@ -376,6 +421,7 @@ func TestCheckServe(t *testing.T) {
 		{"header", append(stores, "SECKILL_AUTH_MODE=header"), ""},
 		{"header, nobody trusted", append(stores, "SECKILL_AUTH_MODE=header", "SECKILL_AUTH_TRUSTED_PROXIES="), "auth.trusted_proxies"},
 		{"jwt without secret", append(stores, "SECKILL_AUTH_MODE=jwt"), "auth.jwt_secret"},
+		{"jwt with a key set", append(stores, "SECKILL_AUTH_MODE=jwt", "SECKILL_AUTH_JWT_JWKS=/keys"), ""},
 		{"jwt", append(stores, "SECKILL_AUTH_MODE=jwt", "SECKILL_AUTH_JWT_SECRET=s"), ""},
 		{"worker needs no identity", append(stores, "SECKILL_ROLES=worker"), ""},
 		{"no ledger", []string{"SECKILL_AUTH_MODE=header", "SECKILL_LOCK_BACKEND=redis"}, "postgres.url"},

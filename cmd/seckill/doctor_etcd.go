@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"sync"
@@ -27,7 +26,7 @@ func lookAtEtcd(ctx context.Context, c Config, out *checks, _ *clockReadings) {
 		out.finding(serious, "reachable", "etcd.endpoints has no value", etcdAway, "SECKILL_ETCD_ENDPOINTS=HOST:2379,…")
 		return
 	}
-	client, err := dialEtcd(c.EtcdEndpoints)
+	client, err := dialEtcd(c)
 	if err != nil {
 		out.away(err, etcdAway, "SECKILL_ETCD_ENDPOINTS")
 		return
@@ -50,11 +49,18 @@ func lookAtEtcd(ctx context.Context, c Config, out *checks, _ *clockReadings) {
 	}
 }
 
-func dialEtcd(endpoints []string) (*clientv3.Client, error) {
-	config := clientv3.Config{Endpoints: endpoints, DialTimeout: etcdTimeout, Logger: zap.NewNop()}
-	for _, e := range endpoints {
+func dialEtcd(c Config) (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Endpoints: c.EtcdEndpoints, Username: c.EtcdUser, Password: c.EtcdPassword,
+		DialTimeout: etcdTimeout, Logger: zap.NewNop(),
+	}
+	for _, e := range c.EtcdEndpoints {
 		if strings.HasPrefix(e, "https://") {
-			config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+			secure, err := c.storesTLS()
+			if err != nil {
+				return nil, err
+			}
+			config.TLS = secure
 		}
 	}
 	return clientv3.New(config)

@@ -42,7 +42,7 @@ select current_setting('server_version_num')::int, current_setting('server_versi
 
 func lookAtPostgres(ctx context.Context, c Config, out *checks, clocks *clockReadings) {
 	var s postgresServer
-	pool, err := consumer.OpenPool(ctx, c.PostgresURL, c.Namespace, 1)
+	pool, err := consumer.OpenPool(ctx, c.postgresURL(), c.Namespace, 1)
 	if err == nil {
 		defer pool.Close()
 		err = pool.QueryRow(ctx, sqlPostgresServer, c.Namespace).Scan(&s.Version, &s.Name, &s.Standby, &s.ReadOnly,

@@ -57,10 +57,7 @@ func openLeases(ctx context.Context, c Config, backend string) (*lockprovider.Pr
 			return nil, nil, err
 		}
 	}
-	provider, err := lockprovider.Open(ctx, lockprovider.Config{
-		Backend: backend, RedisURL: c.redisURL(), EtcdEndpoints: c.EtcdEndpoints,
-		Namespace: c.Namespace, TTL: c.LockTTL, Instance: instanceName(), Logger: discard,
-	})
+	provider, err := c.openLeases(ctx, backend)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"seckill/admission"
 	"seckill/consumer"
-	"seckill/lockprovider"
 )
 
 // reconciled is what seckill reconcile prints.
@@ -91,10 +90,7 @@ func (s *stores) reconcile(ctx context.Context, c Config, activity string, wait 
 			return nil, nil, err
 		}
 	}
-	leases, err := lockprovider.Open(ctx, lockprovider.Config{
-		Backend: c.LockBackend, RedisURL: c.redisURL(), EtcdEndpoints: c.EtcdEndpoints,
-		Namespace: c.Namespace, TTL: c.LockTTL, Instance: instanceName(), Logger: discard,
-	})
+	leases, err := c.openLeases(ctx, c.LockBackend)
 	if err != nil {
 		return nil, nil, err
 	}

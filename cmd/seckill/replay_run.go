@@ -146,10 +146,7 @@ func (s *stores) replayLeases(ctx context.Context, c Config) (*lockprovider.Prov
 	if err != nil {
 		return nil, err
 	}
-	return lockprovider.Open(ctx, lockprovider.Config{
-		Backend: recorded.LockBackend, RedisURL: c.redisURL(), EtcdEndpoints: c.EtcdEndpoints,
-		Namespace: c.Namespace, TTL: c.LockTTL, Instance: instanceName(), Logger: discard,
-	})
+	return c.openLeases(ctx, recorded.LockBackend)
 }
 
 // closeLeases gives back what is held; what it cannot expires.

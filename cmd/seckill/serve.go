@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -105,27 +106,32 @@ func newRegistry() *prometheus.Registry {
 // run serves until ctx ends or a server fails, and drains.
 func (n *node) run(ctx context.Context, p *program) error {
 	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	var work sync.WaitGroup
+	stop := func() {}
+	defer func() { fail(nil); work.Wait(); stop() }() // also after a start that fails half-way
 	if n.config.hasRole(roleWorker) {
-		stop, err := n.startWorker(ctx, &work)
+		end, err := n.startWorker(ctx, &work)
 		if err != nil {
 			return err
 		}
-		defer stop()
+		stop = end
+	}
+	identify, err := n.identify(ctx, &work)
+	if err != nil {
+		return err
 	}
 	public, err := n.listenPublic(ctx)
 	if err != nil {
 		return err
 	}
-	admin, err := listen(ctx, n.config.AdminAddr, "SECKILL_ADMIN_ADDR")
+	admin, err := n.listen(ctx, "ADMIN", n.config.AdminAddr, n.config.AdminTLSCert, n.config.AdminTLSKey)
 	if err != nil {
 		return err
 	}
 	servers := []*http.Server{serveOn(admin, n.adminHandler(), fail)}
 	where := "-"
 	if public != nil {
-		servers = append(servers, serveOn(public, n.publicHandler(), fail))
+		servers = append(servers, serveOn(public, n.publicHandler(identify), fail))
 		where = public.Addr().String()
 	}
 	n.tellDurability()
@@ -142,10 +148,18 @@ func (n *node) run(ctx context.Context, p *program) error {
 	return err
 }
 
-func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
+// listen opens one of the two addresses, with TLS if there is a certificate for it.
+func (n *node) listen(ctx context.Context, name, addr, certPath, keyPath string) (net.Listener, error) {
+	secure, err := openTLS(certPath, keyPath, n.logger)
+	if err != nil {
+		return nil, err
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; choose another with %s", addr, err, setting)
+		return nil, fmt.Errorf("listen on %s: %w; choose another with SECKILL_%s_ADDR", addr, err, name)
+	}
+	if secure != nil {
+		l = tls.NewListener(l, secure)
 	}
 	return l, nil
 }
@@ -158,7 +172,7 @@ func (n *node) listenPublic(ctx context.Context) (net.Listener, error) {
 		QueueLimit: n.config.QueueLimit, BacklogLimit: n.config.BacklogLimit,
 		Metrics: admission.NewMetrics(n.registry), Logger: n.logger,
 	})
-	return listen(ctx, n.config.HTTPAddr, "SECKILL_HTTP_ADDR")
+	return n.listen(ctx, "HTTP", n.config.HTTPAddr, n.config.HTTPTLSCert, n.config.HTTPTLSKey)
 }
 
 // serveOn serves until Shutdown; the end of a server that was not asked to end is
@@ -176,20 +190,10 @@ func serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http
 	return s
 }
 
-func (n *node) publicHandler() http.Handler {
-	return admission.NewHandler(n.service, admission.HTTPConfig{
-		Identify: n.identify(), Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
-	})
-}
-
-func (n *node) identify() admission.Identify {
-	c := n.config
-	if c.AuthMode == authJWT {
-		return admission.JWTIdentity(admission.JWTConfig{
-			Secret: []byte(c.AuthJWTSecret), Issuer: c.AuthJWTIssuer, Audience: c.AuthJWTAudience, Leeway: c.AuthJWTLeeway,
-		})
-	}
-	return admission.HeaderIdentity(c.AuthTrustedProxies)
+func (n *node) publicHandler(identify admission.Identify) http.Handler {
+	return allowOrigins(n.config.CORSOrigins, admission.NewHandler(n.service, admission.HTTPConfig{
+		Identify: identify, Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
+	}))
 }
 
 // drain answers who is waiting and stops the servers.
@@ -229,11 +233,11 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		n.logger.Warn("the stream of events is not there; events wait in the ledger until it is", "error", err)
 	}
 	instance := instanceName()
-	n.leases, err = lockprovider.Open(start, lockprovider.Config{
-		Backend: n.config.LockBackend, RedisURL: n.config.redisURL(), EtcdEndpoints: n.config.EtcdEndpoints,
-		Namespace: n.config.Namespace, TTL: n.config.LockTTL, Instance: instance,
-		Registerer: n.registry, Logger: n.logger,
-	})
+	leases, err := n.config.leases(n.config.LockBackend)
+	if err == nil {
+		leases.Instance, leases.Registerer, leases.Logger = instance, n.registry, n.logger
+		n.leases, err = lockprovider.Open(start, leases)
+	}
 	if err != nil {
 		nc.Close()
 		return nil, err

@@ -168,14 +168,16 @@ func prefixes(field func(*Config) *[]netip.Prefix) kind {
 	}
 }
 
-func pattern(field func(*Config) *string, expr string) kind {
-	re := regexp.MustCompile(`\A(?:` + expr + `)\z`)
+// namespace takes what all stores take as a name. Postgres keeps schemas that begin
+// with pg_ for itself.
+func namespace() kind {
+	re := regexp.MustCompile(`\A[a-z][a-z0-9_]{0,30}\z`)
 	return kind{
 		word:    "name",
-		allowed: "a name that matches " + expr,
+		allowed: "a name that matches [a-z][a-z0-9_]{0,30} and does not begin with pg_",
 		set: func(c *Config, text string) bool {
-			*field(c) = text
-			return re.MatchString(text)
+			c.Namespace = text
+			return re.MatchString(text) && !strings.HasPrefix(text, "pg_")
 		},
 	}
 }
@@ -199,7 +201,7 @@ func token(field func(*Config) *string) kind {
 		allowed: "printable ASCII without blanks (is there a line end in it?)",
 		set: func(c *Config, text string) bool {
 			*field(c) = text
-			return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+			return headerText(text)
 		},
 	}
 }

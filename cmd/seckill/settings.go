@@ -126,7 +126,27 @@ var settings = []setting{
 		doc: "etcd members, separated by commas; needed if lock.backend is etcd",
 	},
 	{
-		name: "NAMESPACE", def: "seckill", kind: pattern(func(c *Config) *string { return &c.Namespace }, `[a-z][a-z0-9_]{0,30}`),
+		name: "ETCD_USER", kind: text(func(c *Config) *string { return &c.EtcdUser }),
+		doc: "user of etcd; without one, etcd is asked without credentials",
+	},
+	{
+		name: "ETCD_PASSWORD", privacy: secret, kind: text(func(c *Config) *string { return &c.EtcdPassword }),
+		doc: "password of etcd.user",
+	},
+	{
+		name: "STORES_TLS_CA", kind: text(func(c *Config) *string { return &c.StoresTLSCA }),
+		doc: "PEM file of authorities believed besides the system's, by all stores reached over TLS and auth.jwt_jwks",
+	},
+	{
+		name: "STORES_TLS_CERT", kind: text(func(c *Config) *string { return &c.StoresTLSCert }),
+		doc: "PEM file of the certificate shown to stores that ask for one",
+	},
+	{
+		name: "STORES_TLS_KEY", kind: text(func(c *Config) *string { return &c.StoresTLSKey }),
+		doc: "PEM file of the key of stores.tls_cert",
+	},
+	{
+		name: "NAMESPACE", def: "seckill", kind: namespace(),
 		doc: "prefix of everything in the stores; two installations with different ones never meet",
 	},
 	{
@@ -138,12 +158,36 @@ var settings = []setting{
 		doc: "how long a buyer's request may take before the answer is outcome-unknown or overloaded",
 	},
 	{
+		name: "HTTP_TLS_CERT", kind: text(func(c *Config) *string { return &c.HTTPTLSCert }),
+		doc: "PEM file of the certificate chain of http.addr, read again when it changes; without one, no TLS",
+	},
+	{
+		name: "HTTP_TLS_KEY", kind: text(func(c *Config) *string { return &c.HTTPTLSKey }),
+		doc: "PEM file of the key of http.tls_cert",
+	},
+	{
 		name: "ADMIN_ADDR", def: "127.0.0.1:8081", kind: listenAddr(func(c *Config) *string { return &c.AdminAddr }),
 		doc: "where operators, probes and metrics are served; port 0 takes a free one",
 	},
 	{
 		name: "ADMIN_TOKEN", privacy: secret, kind: token(func(c *Config) *string { return &c.AdminToken }),
-		doc: "bearer token of the admin routes; without one they refuse",
+		doc: "bearer token of the admin routes; without any token they refuse",
+	},
+	{
+		name: "ADMIN_TOKENS", privacy: secret, kind: tokens(func(c *Config) *[]adminToken { return &c.AdminTokens }),
+		doc: "more tokens that may do what admin.token may; names appear in the activity log",
+	},
+	{
+		name: "ADMIN_READ_TOKENS", privacy: secret, kind: tokens(func(c *Config) *[]adminToken { return &c.AdminReadTokens }),
+		doc: "tokens that may read the admin routes and change nothing",
+	},
+	{
+		name: "ADMIN_TLS_CERT", kind: text(func(c *Config) *string { return &c.AdminTLSCert }),
+		doc: "PEM file of the certificate chain of admin.addr, read again when it changes; without one, no TLS",
+	},
+	{
+		name: "ADMIN_TLS_KEY", kind: text(func(c *Config) *string { return &c.AdminTLSKey }),
+		doc: "PEM file of the key of admin.tls_cert",
 	},
 	{
 		name: "START_TIMEOUT", def: "30s", kind: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, time.Second, 10*time.Minute),
@@ -163,7 +207,11 @@ var settings = []setting{
 	},
 	{
 		name: "AUTH_JWT_SECRET", privacy: secret, kind: text(func(c *Config) *string { return &c.AuthJWTSecret }),
-		doc: "key of the tokens' HMAC; needed if auth.mode is jwt, 32 bytes or more are advised",
+		doc: "key of the tokens' HMAC (HS256), 32 bytes or more are advised; auth.mode jwt needs it or auth.jwt_jwks",
+	},
+	{
+		name: "AUTH_JWT_JWKS", privacy: address, kind: keysPlace(),
+		doc: "public keys of the tokens, as a JWKS: RS256, ES256, EdDSA; read again every five minutes and for a new kid",
 	},
 	{
 		name: "AUTH_JWT_ISSUER", kind: text(func(c *Config) *string { return &c.AuthJWTIssuer }),
@@ -176,6 +224,10 @@ var settings = []setting{
 	{
 		name: "AUTH_JWT_LEEWAY", def: "30s", kind: duration(func(c *Config) *time.Duration { return &c.AuthJWTLeeway }, 0, 5*time.Minute),
 		doc: "how far the issuer's clock may differ from ours",
+	},
+	{
+		name: "CORS_ORIGINS", kind: origins(),
+		doc: "web origins whose pages may call the buyers' routes; without one, none may",
 	},
 	{
 		name: "ROLES", def: "api,worker", kind: subset(func(c *Config) *[]string { return &c.Roles }, roleAPI, roleWorker),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"seckill/admission"
 	"seckill/consumer"
+	"seckill/lockprovider"
 )
 
 // stores are the connections of one process to the three stores that hold orders.
@@ -62,7 +64,7 @@ func (s *stores) open(ctx context.Context, c Config) (err error) {
 }
 
 func (s *stores) openLedger(ctx context.Context, c Config) (err error) {
-	if s.pool, err = consumer.OpenPool(ctx, c.PostgresURL, c.Namespace, poolSize(c)); err != nil {
+	if s.pool, err = consumer.OpenPool(ctx, c.postgresURL(), c.Namespace, poolSize(c)); err != nil {
 		return fmt.Errorf("%w; check SECKILL_POSTGRES_URL", err)
 	}
 	s.ledger = consumer.NewLedger(s.pool)
@@ -122,13 +124,18 @@ func init() { redis.SetLogger(redisLog{}) }
 
 func openRedis(c Config) (redis.UniversalClient, error) {
 	var o redis.UniversalOptions
-	for i, url := range c.RedisURLs {
-		one, err := redis.ParseURL(url)
+	for i, text := range c.RedisURLs {
+		one, err := redis.ParseURL(text)
 		if err != nil {
 			return nil, wrongUsage(fmt.Errorf("configuration: redis.url: entry %d is not a Redis URL", i+1))
 		}
 		o.Addrs = append(o.Addrs, one.Addr)
-		o.Username, o.Password, o.DB, o.TLSConfig = one.Username, one.Password, one.DB, one.TLSConfig
+		o.Username, o.Password, o.DB = one.Username, one.Password, one.DB
+		if one.TLSConfig != nil { // the name of a certificate follows from the address
+			if o.TLSConfig, err = c.storesTLS(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	o.DialTimeout = 2 * time.Second
 	o.ReadTimeout, o.WriteTimeout = 400*time.Millisecond, 400*time.Millisecond
@@ -167,8 +174,16 @@ func (c Config) events() consumer.EventsConfig {
 }
 
 func connectNATS(c Config, name string) (*nats.Conn, error) {
+	secure := func(*nats.Options) error { return nil }
+	if strings.Contains(c.NATSURL, "tls://") || strings.Contains(c.NATSURL, "wss://") {
+		t, err := c.storesTLS()
+		if err != nil {
+			return nil, err
+		}
+		secure = nats.Secure(t)
+	}
 	return nats.Connect(
-		c.NATSURL,
+		c.NATSURL, secure,
 		nats.Name(name+" "+c.Namespace),
 		nats.Timeout(2*time.Second),
 		nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
@@ -201,6 +216,45 @@ func (s *stores) join(ctx context.Context, c Config) error {
 		return fmt.Errorf("%w; is the schema up to date? run: seckill migrate", err)
 	}
 	return err
+}
+
+// postgresURL adds the files of stores.tls_… where the URL names none. What is done
+// with them is the URL's sslmode: verify-full checks the server's name as well.
+func (c Config) postgresURL() string {
+	text := c.PostgresURL
+	_, _, isURL := cutScheme(text)
+	for _, file := range [][2]string{{"sslrootcert", c.StoresTLSCA}, {"sslcert", c.StoresTLSCert}, {"sslkey", c.StoresTLSKey}} {
+		switch {
+		case file[1] == "" || strings.Contains(text, file[0]+"="):
+		case !isURL:
+			text += " " + file[0] + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(file[1]) + "'"
+		case strings.Contains(text, "?"):
+			text += "&" + file[0] + "=" + url.QueryEscape(file[1])
+		default:
+			text += "?" + file[0] + "=" + url.QueryEscape(file[1])
+		}
+	}
+	return text
+}
+
+// leases is how the leases of a backend are reached.
+func (c Config) leases(backend string) (lockprovider.Config, error) {
+	secure, err := c.storesTLS()
+	return lockprovider.Config{
+		Backend: backend, RedisURL: c.redisURL(), EtcdEndpoints: c.EtcdEndpoints,
+		EtcdUser: c.EtcdUser, EtcdPassword: c.EtcdPassword, TLS: secure,
+		Namespace: c.Namespace, TTL: c.LockTTL,
+	}, err
+}
+
+// openLeases opens the leases of a backend for a command.
+func (c Config) openLeases(ctx context.Context, backend string) (*lockprovider.Provider, error) {
+	leases, err := c.leases(backend)
+	if err != nil {
+		return nil, err
+	}
+	leases.Instance, leases.Logger = instanceName(), discard
+	return lockprovider.Open(ctx, leases)
 }
 
 // redisURL is the form in which the lock provider takes the servers.
