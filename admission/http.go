@@ -47,6 +47,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 	h.describePlace(api)
 	h.registerReads(api)
 	h.describeEvents(api)
+	h.servePage(api)
 	return h
 }
 

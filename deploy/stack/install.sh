@@ -10,7 +10,8 @@
 # it says what to install and ends with 1.
 #
 # With --race also what only the tests need: a C compiler for Go's race detector on
-# Linux, and promtool for the alert rules (Debian has it in the package prometheus).
+# Linux, promtool for the alert rules (Debian has it in the package prometheus), and
+# Chromium for the buyer page.
 # Certificate authorities, which Go needs to fetch modules, are added where there are none.
 set -eu
 race=${1:-}
@@ -50,6 +51,11 @@ have_wrk() {
 	[ "$race" != --race ] || command -v wrk >/dev/null 2>&1
 }
 
+have_browser() {
+	[ "$race" != --race ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
+		command -v google-chrome >/dev/null 2>&1 || [ -d "/Applications/Google Chrome.app" ]
+}
+
 # Go needs them to fetch modules, and a minimal Debian has none.
 have_certificates() {
 	[ "$(uname -s)" != Linux ] || [ -n "${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ] ||
@@ -66,6 +72,7 @@ find_missing() {
 	have_compiler || missing="$missing gcc libc6-dev"
 	have_promtool || missing="$missing prometheus"
 	have_wrk || missing="$missing wrk"
+	have_browser || missing="$missing chromium"
 	have_certificates || missing="$missing ca-certificates"
 	missing=${missing# }
 }
@@ -83,7 +90,7 @@ give_up() {
 		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server postgresql-contrib/; s/prometheus/golang-github-prometheus/')"
 		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
 		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/; s/postgresql/& postgresql-contrib/')"
-		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/')"
+		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/; s/chromium/google-chrome/')"
 		echo "No service has to run: only the programs are used, on free ports with private folders."
 	} >&2
 	exit 1
