@@ -2,10 +2,12 @@ package lockprovider_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,8 +45,29 @@ func clusterNode(t *testing.T) node {
 	return redisNode(t, nil, "--cluster-enabled", "yes")
 }
 
-// redisNode starts a Redis that keeps nothing on disk and ends with the test.
+// redisNode starts a Redis that keeps nothing on disk and ends with the test. If another
+// process takes the port in between it tries another one.
 func redisNode(t *testing.T, environ []string, more ...string) node {
+	t.Helper()
+	for end := time.Now().Add(startLimit); time.Now().Before(end); {
+		n := startRedis(t, environ, more)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_ = n.process.Wait()
+		}()
+		t.Cleanup(func() { _ = n.process.Process.Kill(); <-gone })
+		if n.answers(gone, end) {
+			t.Cleanup(func() { _ = n.client.Close() })
+			return n
+		}
+		_ = n.client.Close()
+	}
+	t.Fatal("a Redis does not answer")
+	return node{}
+}
+
+func startRedis(t *testing.T, environ, more []string) node {
 	t.Helper()
 	address, port := busPort(t)
 	cmd := exec.Command("redis-server", append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--dir", t.TempDir()}, more...)...)
@@ -52,15 +75,23 @@ func redisNode(t *testing.T, environ []string, more ...string) node {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start a Redis (install redis-server): %v", err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	n := node{address, port, redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), cmd}
-	t.Cleanup(func() { _ = n.client.Close() })
-	for end := time.Now().Add(startLimit); n.client.Ping(context.Background()).Err() != nil; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a Redis does not answer")
+	return node{address, port, redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1}), cmd}
+}
+
+// answers waits until this very process answers; false if it has ended.
+func (n node) answers(gone <-chan struct{}, end time.Time) bool {
+	for time.Now().Before(end) {
+		info, err := n.client.Info(context.Background(), "server").Result()
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", n.process.Process.Pid)) {
+			return true
+		}
+		select {
+		case <-gone:
+			return false
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return n
+	return false
 }
 
 // cluster starts one Redis that owns all slots and returns its address.

@@ -37,7 +37,12 @@ func memberMain() bool {
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	cfg.LogLevel, cfg.LogOutputs, cfg.UnsafeNoFsync = "panic", []string{os.DevNull}, true
-	if _, err := embed.StartEtcd(cfg); err != nil {
+	_, err := embed.StartEtcd(cfg)
+	for end := time.Now().Add(startLimit); err != nil && strings.Contains(err.Error(), "address already in use") && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond) // somebody's outgoing connection has the port
+		_, err = embed.StartEtcd(cfg)
+	}
+	if err != nil {
 		panic(err)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent

@@ -117,7 +117,8 @@ func dialRedis(cfg Config) (redis.UniversalClient, error) {
 	}
 	o := redis.UniversalOptions{
 		Username: all[0].Username, Password: all[0].Password, DB: all[0].DB,
-		ClientName: "lockprovider", ContextTimeoutEnabled: true, MaxRetries: -1,
+		ClientName: "lockprovider", Protocol: 2, // no pushes to look for before each answer
+		ContextTimeoutEnabled: true, MaxRetries: -1,
 		DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: redisLimit, WriteTimeout: redisLimit,
 		PoolSize: lockPool, PoolTimeout: maxCallLimit, PipelinePoolSize: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -9,8 +9,10 @@ import (
 
 // giveBack is a release under way. Everyone who waits for it sees one result.
 type giveBack struct {
-	done chan struct{}
-	err  error
+	done  chan struct{}
+	err   error // set before done is closed
+	calls int   // of the store
+	last  error // of the latest call
 }
 
 // stuckAfter is how many TTLs a release may fail under a shared session before the
@@ -46,13 +48,15 @@ func (l *Lease) release(ctx context.Context) error {
 	}
 	back := h.back
 	c.mu.Unlock()
+	until := time.Now().Add(h.granted / 3)
 	if first {
 		h.startRelease(ctx, back)
 	}
-	return h.await(ctx, back)
+	return h.await(ctx, back, time.Until(until))
 }
 
-// startRelease ends the hold and gives it back on a goroutine of its own.
+// startRelease ends the hold and gives it back. A caller who cannot leave makes the first
+// call himself; everything else is done on a goroutine of the provider.
 func (h *hold) startRelease(ctx context.Context, back *giveBack) {
 	c := h.c
 	if !h.finish(&ending{released: true}) {
@@ -69,61 +73,79 @@ func (h *hold) startRelease(ctx context.Context, back *giveBack) {
 		return
 	}
 	c.joinAgain(h.sess)
+	c.metrics.releasePending.Inc()
+	if ctx.Done() == nil && h.tryGiveBack(back) {
+		h.gaveBack(back)
+		return
+	}
+	from := context.Background()
+	if c.off.callerContext {
+		from = ctx
+	}
 	c.run(func() {
-		defer c.end()
-		defer c.leaveSession(h.sess)
-		defer close(back.done)
-		from := context.Background()
-		if c.off.callerContext {
-			from = ctx
-		}
-		back.err = h.giveBack(from)
+		h.giveBack(from, back)
+		h.gaveBack(back)
 	})
+}
+
+// gaveBack ends what startRelease has begun.
+func (h *hold) gaveBack(back *giveBack) {
+	close(back.done)
+	h.c.metrics.releasePending.Dec()
+	h.c.leaveSession(h.sess)
+	h.c.end()
+}
+
+// tryGiveBack makes one call, within the time that a caller waits.
+func (h *hold) tryGiveBack(back *giveBack) bool {
+	ctx, cancel := context.WithTimeout(h.c.ctx, h.granted/3)
+	defer cancel()
+	return back.call(ctx, h) == nil
 }
 
 // giveBack repeats until the store has answered or has dropped the hold by itself.
-// An answer "not yours" to a repeated call means that an earlier one arrived.
-func (h *hold) giveBack(from context.Context) error {
+func (h *hold) giveBack(from context.Context, back *giveBack) {
 	c := h.c
-	c.metrics.releasePending.Inc()
-	defer c.metrics.releasePending.Dec()
-	var result error
-	calls := 0
-	var last error
 	c.persistUnder(h.sess, h.granted, func(ctx context.Context) error {
-		if last = from.Err(); last != nil {
-			return last
+		if back.last = from.Err(); back.last != nil {
+			return back.last
 		}
-		calls++
-		mine, err := c.backend.release(ctx, h)
-		if last = err; err != nil {
-			c.metrics.releaseFail.Inc()
-			return err
-		}
-		if mine && calls == 1 && !h.unsure && c.backend.shared() {
-			c.spares.keep(h.name, h.nonce)
-		}
-		if !mine && calls == 1 {
-			lost := &LostError{Name: h.name, Token: h.token, Reason: Revoked, At: time.Now()}
-			result = fmt.Errorf("lockprovider: release %q: %w: %w", h.name, ErrNotHeld, lost)
-			c.metrics.lost.WithLabelValues(Revoked.String()).Inc()
-		}
-		return nil
+		return back.call(ctx, h)
 	})
-	if last != nil && c.off.releaseRetry {
-		return ErrReleasePending
+	if back.last != nil && c.off.releaseRetry {
+		back.err = ErrReleasePending
 	}
-	return result
+}
+
+// call asks the store once. An answer "not yours" to a repeated call means that an
+// earlier one arrived.
+func (b *giveBack) call(ctx context.Context, h *hold) error {
+	c := h.c
+	b.calls++
+	mine, err := c.backend.release(ctx, h)
+	if b.last = err; err != nil {
+		c.metrics.releaseFail.Inc()
+		return err
+	}
+	if mine && b.calls == 1 && !h.unsure && c.backend.shared() {
+		c.spares.keep(h.name, h.nonce)
+	}
+	if !mine && b.calls == 1 {
+		lost := &LostError{Name: h.name, Token: h.token, Reason: Revoked, At: time.Now()}
+		b.err = fmt.Errorf("lockprovider: release %q: %w: %w", h.name, ErrNotHeld, lost)
+		c.metrics.lost.WithLabelValues(Revoked.String()).Inc()
+	}
+	return nil
 }
 
 // await bounds how long a caller waits for the release.
-func (h *hold) await(ctx context.Context, back *giveBack) error {
+func (h *hold) await(ctx context.Context, back *giveBack, limit time.Duration) error {
 	select {
 	case <-back.done:
 		return back.err
 	default:
 	}
-	t := time.NewTimer(h.granted / 3)
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-back.done:
