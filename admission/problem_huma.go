@@ -64,7 +64,11 @@ func codeOf(status int) Code {
 func (p *Problem) GetStatus() int { return p.Status }
 
 // GetHeaders returns the headers of the answer.
-func (p *Problem) GetHeaders() http.Header { return p.headers() }
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	p.setHeaders(h)
+	return h
+}
 
 // ContentType is that of RFC 9457.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }

@@ -3,6 +3,8 @@ package consumer_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,4 +248,27 @@ func benchEndToEnd(b *testing.B, partitions, activities, skus int) {
 		awaitRows(b, s, settled)
 	}
 	perSecond(b, orders)
+}
+
+// BenchmarkHandlerSoldOut is the buyers' handler without a socket, for a sale of which nothing is left: what a
+// request costs beside the stores.
+func BenchmarkHandlerSoldOut(b *testing.B) {
+	s := newSale(b, saleOptions{})
+	s.open("a1", units("s1", 1, 1))
+	place(b, s, "first")
+	buyer := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		buyer++
+		r := httptest.NewRequest(http.MethodPost, "/v1/activities/a1/orders", strings.NewReader(`{"sku":"s1","quantity":1}`))
+		r.RemoteAddr = "127.0.0.1:1000"
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-User-ID", fmt.Sprint("late-", buyer))
+		w := httptest.NewRecorder()
+		s.http.Config.Handler.ServeHTTP(w, r)
+		if w.Code != http.StatusConflict {
+			b.Fatalf("sold out, and the answer is %d %s", w.Code, w.Body)
+		}
+	}
+	perSecond(b, 1)
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	restWait  = 15 * time.Second // for an activity to come to rest before its audit
-	judgeTime = 5 * time.Minute  // for all audits of a load
+	judgeTime = 10 * time.Minute // for all audits of a load
 )
 
 // judgement is what the audit of a load found. A load is only as good as its books: nothing else of it is told

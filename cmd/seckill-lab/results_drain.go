@@ -17,7 +17,7 @@ import (
 
 const (
 	drainEvery = 25 * time.Millisecond
-	drainWait  = 5 * time.Minute
+	drainWait  = 10 * time.Minute
 	// fillAttempts bounds the making up for refused orders.
 	fillAttempts = 5
 	// bareOrders are in one transaction of the bare loop, in messages of bareBatch.
