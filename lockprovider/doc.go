@@ -10,13 +10,21 @@
 // What holds while processes crash, networks cut, delay or lose, and clocks step:
 //
 //	                                       etcd               Redis, one primary            Redis with failover
-//	one unexpired grant per name           yes, by consensus  while it keeps its data       no
+//	one unexpired grant per name           yes, by consensus  while it keeps data and time  no
 //	the holder stops before the next       yes, if clock rates differ by less than drift and guard (1 % + 2 ms, a tenth of the TTL);
 //	  one starts (no pause of a process)     on Redis also only while the line above holds
 //	tokens rise in the order of grants     yes                while counter or clock live   not in a split brain
 //	first queued, first served             yes                within a process              within a process
 //	a dead holder's name is free after     TTL + election     TTL                           TTL
 //	store away                             no new grants; holders stop at their deadline, and resume by acquiring again
+//	two writers both let in by a fence     no                 no                            no
+//
+// "Keeps its time": Redis expires by its wall clock. A step forward ends every lock at
+// once; after a step back a vanished holder's name stays taken until that clock has
+// caught up, or ForceRelease. A client's wall clock is trusted by nobody else, and by the
+// client itself only to end a lease early. "With failover": nothing waits for replicas
+// (WAIT would narrow the gap and not close it, since a replica without the lock can be
+// promoted all the same), so a lock that the new primary lacks can be granted again.
 //
 // On both: Acquire and TryAcquire keep their limits even if the store never answers;
 // TryAcquire fails with ErrHeld only if somebody held the name; an attempt of unknown
@@ -70,8 +78,9 @@
 // Redis: one hash a lock, an index and a fence counter a namespace, all under one hash
 // tag ({namespace/lock}), so that a namespace is one slot of a cluster. Each change is
 // one script that compares first. Waiters are woken by publish, with the subscription
-// confirmed before the deciding try, and by a timer of at most two seconds. etcd: one
-// key an acquisition, ordered by create revision, under one lease a process and TTL,
-// kept alive by a loop of our own: concurrency.Session counts its deadline from the
-// answer, and concurrency.Mutex can leave a ghost when its context ends.
+// confirmed before the deciding try, and by a timer of at most two seconds. Redis must be
+// 6.2 or later, a cluster 7 or later. etcd: one key an acquisition, ordered by create
+// revision, under one lease a process and TTL, kept alive by a loop of our own:
+// concurrency.Session counts its deadline from the answer, and concurrency.Mutex can leave
+// a ghost when its context ends.
 package lockprovider

@@ -70,10 +70,12 @@ func run(ctx context.Context, p plan, lab, out string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	at := servers{Redis: s.Address(stack.Redis), Etcd: s.Address(stack.Etcd)}
+	on := machine(ctx)
 	r, err := measure(ctx, p, at)
 	if err != nil {
 		return err
 	}
+	r.on = on
 	if out == "" {
 		fmt.Print(r.markdown(p))
 		return nil
@@ -83,6 +85,7 @@ func run(ctx context.Context, p plan, lab, out string) (err error) {
 
 // results are all tables of a run.
 type results struct {
+	on          string // see machine
 	uncontended []spread
 	handoff     []spread
 	crowd       []crowdResult

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -14,9 +13,9 @@ func (r results) markdown(p plan) string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("# Lock libraries side by side\n")
 	say("Written by `make bench-locks`: one run, the same servers, the libraries in turn in random")
-	say("order. %d cores, %s/%s, %s, which also ran the servers: Redis with its", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	say("append-only log synced every second, and one etcd that syncs each write. Time to live %v.", ttl)
-	say("%s.\n", versions())
+	say("order. The machine also ran the servers: Redis with its append-only log synced every second,")
+	say("and one etcd that syncs each write. Time to live %v.\n", ttl)
+	say("%s\n%s.\n", r.on, versions())
 	say("rueidislock takes one key (not a majority of three) and no notifications of its own writes.")
 	say("redsync has one pool and waits by its default, asking again after 50 to 250 ms.")
 
