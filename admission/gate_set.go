@@ -9,7 +9,12 @@ import (
 var (
 	setSaleScript  = script("set_sale")
 	setTotalScript = script("set_total")
+	endScript      = script("end")
 )
+
+// closedKept is how long the gate of a closed sale is kept once all of it is decided,
+// for buyers who ask again. Then the ledger alone knows the orders.
+const closedKept = 7 * 24 * time.Hour
 
 // Bring brings to the gate what operators have changed in the ledger, as a has it:
 // state, window and totals. It may run any number of times and late.
@@ -62,6 +67,20 @@ func (g *Gate) SetTotals(ctx context.Context, a Activity) error {
 	reply, err := g.run(ctx, setTotalScript, g.keys(a.ID, "gate", "stock"), args)
 	if err != nil {
 		return fmt.Errorf("bring the totals of activity %s to its gate: %w", a.ID, err)
+	}
+	if text(reply[0]) != "open" {
+		return notReady(a.ID, reply)
+	}
+	return nil
+}
+
+// End lets the gate of a closed activity expire after closedKept, if nothing of it is
+// pending. It may run any number of times; the first one counts.
+func (g *Gate) End(ctx context.Context, a Activity) error {
+	keys := g.keys(a.ID, "gate", "stock", "orders", "buyers", "keys", "pending")
+	reply, err := g.run(ctx, endScript, keys, []any{a.Epoch, closedKept.Milliseconds()})
+	if err != nil {
+		return fmt.Errorf("give the gate of activity %s an end: %w", a.ID, err)
 	}
 	if text(reply[0]) != "open" {
 		return notReady(a.ID, reply)

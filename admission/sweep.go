@@ -91,13 +91,17 @@ func (s *Sweep) activity(ctx context.Context, id string) error {
 	return s.push(ctx, id, m.before)
 }
 
-// bring takes an operator's change that did not reach the gate there.
+// bring takes an operator's change that did not reach the gate there, and gives the
+// gate of a closed sale an end.
 func (s *Sweep) bring(ctx context.Context, id string) error {
 	a, err := s.Ledger.Activity(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.Gate.Bring(ctx, a)
+	if err := s.Gate.Bring(ctx, a); err != nil || a.State != Closed {
+		return err
+	}
+	return s.Gate.End(ctx, a)
 }
 
 // recheck drops a mark that the log can no longer reach: it has lost its tail or was

@@ -70,6 +70,9 @@ func (r *Release) life(ctx context.Context, life gateLife) error {
 		}
 		after = ids[len(ids)-1]
 		done, err := released(ctx, r.Gate, life, ids)
+		if err == nil && !done {
+			done, err = r.ended(ctx, life.activity)
+		}
 		if err != nil || !done {
 			return err
 		}
@@ -77,6 +80,17 @@ func (r *Release) life(ctx context.Context, life gateLife) error {
 			return err
 		}
 	}
+}
+
+// ended says whether the gate of a closed activity is gone for good: nothing will be
+// sold of what comes back.
+func (r *Release) ended(ctx context.Context, activity string) (bool, error) {
+	a, err := r.Ledger.Activity(ctx, activity)
+	if err != nil || a.State != admission.Closed {
+		return false, err
+	}
+	view, err := r.Gate.View(ctx, activity)
+	return err == nil && view.Epoch == 0, err
 }
 
 // released tells a gate that orders are dead and reports whether it needs to be told

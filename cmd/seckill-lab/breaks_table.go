@@ -143,7 +143,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"20", "the sweep brings a total that did not arrive", "admission/sweep.go",
-		"	return s.Gate.Bring(ctx, a)\n", "	return s.Gate.SetSale(ctx, a)\n", "TestRule20TotalsAreLevelTriggered",
+		"s.Gate.Bring(ctx, a)", "s.Gate.SetSale(ctx, a)", "TestRule20TotalsAreLevelTriggered",
 	},
 	{
 		"21", "an older rebuild cannot close", "admission/lua/close.lua",
