@@ -173,9 +173,13 @@ func (p *Problem) body() any {
 	return body
 }
 
+// mostSpread bounds, in seconds, how much later than need be somebody is told to come
+// back: who waits for a start must not miss it.
+const mostSpread = 5
+
 // jittered is the wait in whole seconds, spread so that a crowd that was turned
 // away together does not come back together.
 func jittered(d time.Duration) int {
 	seconds := int((d + time.Second - 1) / time.Second)
-	return seconds + rand.IntN(seconds+1)
+	return seconds + rand.IntN(min(seconds, mostSpread)+1)
 }

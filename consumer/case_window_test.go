@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,8 +29,8 @@ func TestCase02BeforeTheStart(t *testing.T) {
 	answers := append(s.crowd(buyers("a1", 100)), draft)
 	wantCount(t, answers, map[string]int{"409 not-started": 101})
 	for _, a := range answers {
-		if a.header.Get("Retry-After") == "" {
-			t.Fatal("not-started without Retry-After")
+		if after, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || after < 1 || after > 3600+5 {
+			t.Fatalf("an hour before the start, Retry-After is %q", a.header.Get("Retry-After"))
 		}
 	}
 	s.books("a1", answers)

@@ -139,12 +139,29 @@ func (l *Ledger) Put(ctx context.Context, a admission.Activity) (created bool, e
 		if err != nil {
 			return err
 		}
-		return note(ctx, tx, "apply activity", a.ID, fmt.Sprintf("%d SKUs", len(a.SKUs)))
+		return note(ctx, tx, "apply activity", a.ID, fmt.Sprintf("%d SKUs", len(a.SKUs))+movedWindow(before, a))
 	})
 	if err != nil {
 		return false, fmt.Errorf("put activity %s into the ledger: %w", a.ID, err)
 	}
 	return created, nil
+}
+
+// movedWindow tells the activity log of another window for an opened activity.
+func movedWindow(before, after admission.Activity) string {
+	if before.State == admission.Draft || before.StartsAt.Equal(after.StartsAt) && before.EndsAt.Equal(after.EndsAt) {
+		return ""
+	}
+	window := func(a admission.Activity) string {
+		text := func(t time.Time) string {
+			if t.IsZero() {
+				return "open"
+			}
+			return t.UTC().Format(time.RFC3339Nano)
+		}
+		return text(a.StartsAt) + " to " + text(a.EndsAt)
+	}
+	return fmt.Sprintf("; window %s, before %s", window(after), window(before))
 }
 
 // lockActivity locks the activity's SKU rows and its own row, in the order of

@@ -98,8 +98,8 @@ func readActivityFile(path string, stdin io.Reader) (activityFile, error) {
 // decodeActivityFile checks the file by the rules of the admin API's body.
 func decodeActivityFile(data []byte) (activityFile, error) {
 	var f activityFile
-	var tree map[string]any
-	if err := yaml.Unmarshal(data, &tree); err != nil {
+	tree, err := decodeYAML(data)
+	if err != nil {
 		return f, fmt.Errorf("is not an activity: %s", oneLine(err.Error()))
 	}
 	id, ok := tree["activity"].(string)
@@ -108,7 +108,7 @@ func decodeActivityFile(data []byte) (activityFile, error) {
 	}
 	f.id = id
 	delete(tree, "activity")
-	text, err := json.Marshal(tree) // times become text, as in the API
+	text, err := json.Marshal(tree)
 	if err != nil {
 		return f, fmt.Errorf("is not an activity: %w", err)
 	}
@@ -120,6 +120,28 @@ func decodeActivityFile(data []byte) (activityFile, error) {
 		return f, err
 	}
 	return f, json.Unmarshal(text, &f.body)
+}
+
+// decodeYAML leaves times as they are written: YAML takes one without a zone for UTC,
+// and whoever wrote it may have meant another.
+func decodeYAML(data []byte) (map[string]any, error) {
+	var node yaml.Node
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return nil, err
+	}
+	asText(&node)
+	var tree map[string]any
+	err := node.Decode(&tree)
+	return tree, err
+}
+
+func asText(n *yaml.Node) {
+	if n.ShortTag() == "!!timestamp" {
+		n.SetString(n.Value)
+	}
+	for _, part := range n.Content {
+		asText(part)
+	}
 }
 
 func checkBody(plain any) error {

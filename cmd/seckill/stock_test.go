@@ -75,6 +75,12 @@ func TestStockByRouteAndCommand(t *testing.T) {
 		t.Errorf("a SKU that is not there: %d", status)
 	}
 	i.must(exitDone, "audit", "--wait", "30s")
+	later := strings.Replace(springFile, "22:00:00", "23:00:00", 1) // the totals are as they are now
+	i.must(exitDone, "activity", "apply", "-f", write(t, later), "--actor", "ann", "--reason", "late crowd", "--yes")
+	moved := i.query(`select actor || '|' || detail || '|' || reason from activity_log where action = 'apply activity' order by id desc limit 1`)
+	if want := "ann|2 SKUs; window open to 2099-12-01T15:00:00Z, before open to 2099-12-01T14:00:00Z|late crowd"; moved != want {
+		t.Errorf("a moved window in the activity log: %s\nwant %s", moved, want)
+	}
 	if status, _ := s.request(http.MethodPost, "/admin/v1/activities/spring/close", ""); status != 200 {
 		t.Errorf("close: %d", status)
 	}
