@@ -63,4 +63,9 @@ type Row struct {
 	Reason                       string
 	CreatedAt                    time.Time
 	DecidedAt, PayBefore         time.Time // zero: not yet, never
+	Refund                       string    // RefundDue, or empty
+	ReplacedBy                   string    // id of the order that its late payment bought; empty: none
 }
+
+// RefundDue says of an order that its money has to go back.
+const RefundDue = "due"

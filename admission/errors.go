@@ -38,6 +38,7 @@ const (
 	CodeClosed          Code = "closed"
 	CodeNotOpen         Code = "not-open"
 	CodeTokenMismatch   Code = "token-mismatch"
+	CodeNotCancellable  Code = "not-cancellable"
 	CodeInternal        Code = "internal"
 )
 
@@ -90,6 +91,7 @@ var problemKinds = map[Code]struct {
 	CodeClosed:          {http.StatusConflict, "The activity is closed"},
 	CodeNotOpen:         {http.StatusConflict, "The activity is not open"},
 	CodeTokenMismatch:   {http.StatusConflict, "The lease is held under another token"},
+	CodeNotCancellable:  {http.StatusConflict, "The order cannot be cancelled"},
 	CodeInternal:        {http.StatusInternalServerError, "Something went wrong here"},
 }
 
@@ -121,6 +123,8 @@ func AsProblem(err error) *Problem {
 		return NewProblem(CodeNotFound, "There is no such activity.").Because(err)
 	case errors.Is(err, ErrNoOrder):
 		return NewProblem(CodeNotFound, "There is no such order of yours.").Because(err)
+	case errors.Is(err, ErrNotCancellable):
+		return NewProblem(CodeNotCancellable, "The order is paid, or dead already: it can no longer be cancelled here.").Because(err)
 	case errors.As(err, &gate):
 		return NewProblem(CodeNotReady, "The sale is being prepared; ask again in a moment.").Because(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -46,6 +46,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 	api := NewAPI(h.mux, "Seckill", c.Version)
 	h.describePlace(api)
 	h.registerReads(api)
+	h.registerCancel(api)
 	h.describeEvents(api)
 	h.servePage(api)
 	return h

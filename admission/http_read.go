@@ -13,16 +13,18 @@ import (
 
 // OrderView is an order as its buyer sees it.
 type OrderView struct {
-	ID        string  `json:"order_id" format:"uuid"`
-	Activity  string  `json:"activity"`
-	SKU       string  `json:"sku"`
-	Quantity  int64   `json:"quantity"`
-	Amount    int64   `json:"amount" doc:"in the smallest unit of money"`
-	Status    Status  `json:"status" enum:"accepted,held,pending_payment,confirmed,paid,cancelled,expired,rejected"`
-	Reason    string  `json:"reason,omitempty"`
-	CreatedAt string  `json:"created_at" format:"date-time"`
-	DecidedAt *string `json:"decided_at,omitempty" format:"date-time"`
-	PayBefore *string `json:"pay_before,omitempty" format:"date-time"`
+	ID         string  `json:"order_id" format:"uuid"`
+	Activity   string  `json:"activity"`
+	SKU        string  `json:"sku"`
+	Quantity   int64   `json:"quantity"`
+	Amount     int64   `json:"amount" doc:"in the smallest unit of money"`
+	Status     Status  `json:"status" enum:"accepted,held,pending_payment,confirmed,paid,cancelled,expired,rejected"`
+	Reason     string  `json:"reason,omitempty"`
+	CreatedAt  string  `json:"created_at" format:"date-time"`
+	DecidedAt  *string `json:"decided_at,omitempty" format:"date-time"`
+	PayBefore  *string `json:"pay_before,omitempty" format:"date-time"`
+	Refund     string  `json:"refund,omitempty" enum:"due" doc:"the money of this order has to go back"`
+	ReplacedBy string  `json:"replaced_by,omitempty" format:"uuid" doc:"the order that a late payment of this one bought"`
 }
 
 // View shows a row as its buyer sees it: why an order is held is for operators.
@@ -34,6 +36,7 @@ func (r Row) View() OrderView {
 		ID: r.ID, Activity: r.Activity, SKU: r.SKU, Quantity: r.Quantity, Amount: r.Amount,
 		Status: r.Status, Reason: r.Reason, CreatedAt: formatTime(r.CreatedAt),
 		DecidedAt: optionalTime(r.DecidedAt), PayBefore: optionalTime(r.PayBefore),
+		Refund: r.Refund, ReplacedBy: r.ReplacedBy,
 	}
 }
 

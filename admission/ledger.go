@@ -10,6 +10,8 @@ var (
 	ErrNoActivity = errors.New("no such activity")
 	ErrNoOrder    = errors.New("no such order")
 	ErrSuperseded = errors.New("a newer rebuild has begun")
+
+	ErrNotCancellable = errors.New("the order cannot be cancelled any more")
 )
 
 // Ledger is what admission must ask the decider. It is declared here because the
@@ -24,6 +26,8 @@ type Ledger interface {
 	// OrdersOf lists a buyer's decided orders, newest first, below the id before
 	// (empty: from the newest).
 	OrdersOf(ctx context.Context, activity, user, before string, limit int) ([]Row, error)
+	// Cancel makes an order dead; ErrNoOrder, ErrNotCancellable.
+	Cancel(ctx context.Context, c Cancellation) (CancelResult, error)
 	// Settled is the log sequence up to which a partition is decided.
 	Settled(ctx context.Context, partition int) (uint64, error)
 	// NextEpoch mints the number of a new rebuild, greatest(last + 1, now in ms), if
@@ -33,6 +37,25 @@ type Ledger interface {
 	// transaction, what the gate must be filled with; ErrSuperseded unless n is the
 	// newest number.
 	Snapshot(ctx context.Context, activity string, n int64) (Snapshot, error)
+}
+
+// Cancellation asks the ledger to make an order dead.
+type Cancellation struct {
+	ID             string
+	Activity, User string // of the buyer who asks, whose order it must be; empty: an operator asks
+	Refund         bool   // the money of a paid one has to go back
+
+	// InFlight is the order as the gate has it, if the ledger has no row of it. Its
+	// row then becomes a tombstone, which the settlement respects.
+	InFlight  *Row
+	Partition int // of the log, of an order in flight
+}
+
+// CancelResult is what a cancellation leaves.
+type CancelResult struct {
+	Row   Row
+	Was   Status // what it was before; cancelled: this was a repeat
+	Epoch int64  // of the gate that is to be told; 0: none
 }
 
 // Snapshot is the ledger's view of an activity at the moment its epoch began.

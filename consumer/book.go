@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"seckill/admission"
 )
@@ -53,7 +54,7 @@ type activityRow struct {
 // locking the SKU rows.
 func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) (*book, error) {
 	b := &book{
-		skus: map[skuKey]*skuRow{}, activities: map[string]activityRow{}, decided: map[string]outcome{},
+		skus: map[skuKey]*skuRow{}, decided: map[string]outcome{},
 		units: map[buyerKey]int64{}, reserved: map[string]int64{}, taken: map[skuKey]int64{}, liars: map[string]bool{},
 	}
 	var ids, activities, skus, users, names []string
@@ -85,7 +86,8 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	if err := b.readSKUs(results); err != nil {
 		return nil, fmt.Errorf("lock the SKUs: %w", err)
 	}
-	if err := b.readActivities(results); err != nil {
+	var err error
+	if b.activities, err = scanActivities(results); err != nil {
 		return nil, fmt.Errorf("read the activities: %w", err)
 	}
 	if err := b.readDecided(results); err != nil {
@@ -128,18 +130,20 @@ func (b *book) readSKUs(results pgx.BatchResults) error {
 	return err
 }
 
-func (b *book) readActivities(results pgx.BatchResults) error {
+// scanActivities reads the result of sqlActivities, by id.
+func scanActivities(results pgx.BatchResults) (map[string]activityRow, error) {
 	rows, err := results.Query()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	found := map[string]activityRow{}
 	var id string
 	var a activityRow
 	_, err = pgx.ForEachRow(rows, []any{&id, &a.epoch, &a.window}, func() error {
-		b.activities[id] = a
+		found[id] = a
 		return nil
 	})
-	return err
+	return found, err
 }
 
 func (b *book) readDecided(results pgx.BatchResults) error {
@@ -251,16 +255,31 @@ func (b *book) decideCharged(d Delivery, o admission.Order) (admission.Status, s
 	return admission.Confirmed, ""
 }
 
+// row is the row that a decision makes.
+func (b *book) row(d *Decision) admission.Row {
+	row := admission.Row{
+		ID: d.ID, Activity: d.Activity, SKU: d.SKU, User: d.User, Key: d.Key, Quantity: d.Quantity,
+		Status: d.Status, Reason: d.Reason, CreatedAt: d.At,
+	}
+	if sku := b.skus[skuKey{d.Activity, d.SKU}]; sku != nil {
+		row.Amount = d.Quantity * sku.price
+	}
+	return row
+}
+
+// window is the time to pay in that a decision begins; 0: none.
+func (b *book) window(d *Decision) time.Duration {
+	if d.Status != admission.PendingPayment {
+		return 0
+	}
+	return b.activities[d.Activity].window
+}
+
 // moveStock takes the units of what was inserted and notes the position, with the
 // guard as the last word.
 func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64) error {
-	var activities, skus []string
-	var units []int64
-	for k, n := range b.taken {
-		activities, skus, units = append(activities, k.activity), append(skus, k.sku), append(units, n)
-	}
 	var batch pgx.Batch
-	batch.Queue(sqlStock, activities, skus, units)
+	batch.Queue(sqlStock, stockArgs(b.taken)...)
 	if !term.operator {
 		batch.Queue(sqlPosition, term.Partition, int64(upTo))
 	}
@@ -270,14 +289,33 @@ func (b *book) moveStock(ctx context.Context, tx pgx.Tx, term Term, upTo uint64)
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { _ = results.Close() }()
 	tag, err := results.Exec()
-	if err != nil {
-		return fmt.Errorf("take the units: %w", err)
-	}
-	if int(tag.RowsAffected()) != len(skus) {
-		return fmt.Errorf("take the units: the guard stopped %d of %d SKUs; the books do not agree, run seckill audit", len(skus)-int(tag.RowsAffected()), len(skus))
+	if err := stockGuard(tag, err, len(b.taken)); err != nil {
+		return err
 	}
 	if err := results.Close(); err != nil {
 		return fmt.Errorf("note the settled position: %w", err)
+	}
+	return nil
+}
+
+// stockArgs are those of the statement that moves units out of the stock.
+func stockArgs(taken map[skuKey]int64) []any {
+	var activities, skus []string
+	var units []int64
+	for k, n := range taken {
+		activities, skus, units = append(activities, k.activity), append(skus, k.sku), append(units, n)
+	}
+	return []any{activities, skus, units}
+}
+
+// stockGuard judges what that statement has done: it leaves out a SKU that has not
+// the units.
+func stockGuard(tag pgconn.CommandTag, err error, skus int) error {
+	if err != nil {
+		return fmt.Errorf("move the units: %w", err)
+	}
+	if left := skus - int(tag.RowsAffected()); left != 0 {
+		return fmt.Errorf("move the units: the guard stopped %d of %d SKUs; the books do not agree, run seckill audit", left, skus)
 	}
 	return nil
 }

@@ -94,14 +94,37 @@ func (d *Desk) tell(ctx context.Context, decision Decision) {
 		tellGate(ctx, d.Gate, d.Logger, []Decision{decision})
 		return
 	}
-	life, ids := gateLife{decision.Activity, decision.Epoch}, []string{decision.ID}
+	d.tellDead(ctx, gateLife{decision.Activity, decision.Epoch}, decision.ID)
+}
+
+func (d *Desk) tellDead(ctx context.Context, life gateLife, id string) {
+	ids := []string{id}
 	done, err := released(ctx, d.Gate, life, ids)
 	if err == nil && done {
 		err = d.Ledger.clearRelease(ctx, life, ids)
 	}
 	if err != nil {
-		d.Logger.Warn("gate was not told; the release job will", "activity", life.activity, "order", decision.ID, "error", err)
+		d.Logger.Warn("gate was not told; the release job will", "activity", life.activity, "order", id, "error", err)
 	}
+}
+
+// Cancel makes an order dead for an operator, and its units can be sold again: a live
+// one, paid ones included, a held one, or one in flight. Who and why comes from ctx.
+func (d *Desk) Cancel(ctx context.Context, c admission.Cancellation) (admission.Row, error) {
+	done, err := d.Ledger.Cancel(ctx, c)
+	if err != nil {
+		return admission.Row{}, err
+	}
+	if done.Epoch > 0 { // else no gate is believed, and the next one is filled without it
+		d.tellDead(ctx, gateLife{done.Row.Activity, done.Epoch}, done.Row.ID)
+	}
+	d.Log.Notify([]string{done.Row.ID})
+	if done.Was == admission.Held {
+		if _, err := d.already(ctx, done.Row.ID); err != nil {
+			d.Logger.Warn("the dead letter of a cancelled order is left; seckill dlq shows it as decided", "order", done.Row.ID, "error", err)
+		}
+	}
+	return done.Row, nil
 }
 
 // already removes what is left of a dead letter whose order is decided.

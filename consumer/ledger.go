@@ -121,7 +121,7 @@ func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, u
 	if err := insertDecisions(ctx, tx, term, b, decisions); err != nil {
 		return nil, err
 	}
-	if err := updateHeld(ctx, tx, term, b, decisions); err != nil {
+	if err := decideHeld(ctx, tx, term, b, decisions); err != nil {
 		return nil, err
 	}
 	if err := b.moveStock(ctx, tx, term, upTo); err != nil {
@@ -138,6 +138,11 @@ func insertDecisions(ctx context.Context, tx pgx.Tx, term Term, b *book, decisio
 			c.add(&decisions[i], b)
 		}
 	}
+	return insertOrders(ctx, tx, term, c)
+}
+
+// insertOrders writes the first status of orders; errRaced if one of them had a row.
+func insertOrders(ctx context.Context, tx pgx.Tx, term Term, c columns) error {
 	if len(c.id) == 0 {
 		return nil
 	}
@@ -164,29 +169,29 @@ type columns struct {
 	window                                       []time.Duration
 }
 
+// add adds a decision.
 func (c *columns) add(d *Decision, b *book) {
-	sku := b.skus[skuKey{d.Activity, d.SKU}]
-	var window time.Duration
-	if d.Status == admission.PendingPayment {
-		window = b.activities[d.Activity].window
-	}
-	var price int64
-	if sku != nil {
-		price = sku.price
-	}
-	c.id = append(c.id, d.ID)
-	c.activity = append(c.activity, d.Activity)
-	c.sku = append(c.sku, d.SKU)
-	c.user = append(c.user, d.User)
-	c.status = append(c.status, string(d.Status))
-	c.reason = append(c.reason, d.Reason)
-	c.key = append(c.key, d.Key)
-	c.quantity = append(c.quantity, d.Quantity)
-	c.amount = append(c.amount, d.Quantity*price)
-	c.epoch = append(c.epoch, b.reserved[d.ID])
-	c.seq = append(c.seq, int64(d.Seq))
-	c.at = append(c.at, d.At)
-	c.window = append(c.window, window)
+	c.row(b.row(d), b.reserved[d.ID])
+	last := len(c.id) - 1
+	c.seq[last] = int64(d.Seq)
+	c.window[last] = b.window(d)
+}
+
+// row adds an order that no message of the log has brought.
+func (c *columns) row(r admission.Row, epoch int64) {
+	c.id = append(c.id, r.ID)
+	c.activity = append(c.activity, r.Activity)
+	c.sku = append(c.sku, r.SKU)
+	c.user = append(c.user, r.User)
+	c.status = append(c.status, string(r.Status))
+	c.reason = append(c.reason, r.Reason)
+	c.key = append(c.key, r.Key)
+	c.quantity = append(c.quantity, r.Quantity)
+	c.amount = append(c.amount, r.Amount)
+	c.epoch = append(c.epoch, epoch)
+	c.seq = append(c.seq, 0)
+	c.at = append(c.at, r.CreatedAt)
+	c.window = append(c.window, 0)
 }
 
 // Orders reads the decided ones of the given orders.
@@ -225,7 +230,7 @@ func scanRow(r pgx.CollectableRow) (admission.Row, error) {
 	var row admission.Row
 	var payBefore *time.Time
 	err := r.Scan(&row.ID, &row.Activity, &row.SKU, &row.User, &row.Key, &row.Quantity, &row.Amount,
-		&row.Status, &row.Reason, &row.CreatedAt, &row.DecidedAt, &payBefore)
+		&row.Status, &row.Reason, &row.CreatedAt, &row.DecidedAt, &payBefore, &row.Refund, &row.ReplacedBy)
 	if payBefore != nil {
 		row.PayBefore = *payBefore
 	}

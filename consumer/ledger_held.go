@@ -14,37 +14,27 @@ import (
 // or the ledger does not know it.
 var ErrNotHeld = errors.New("the order is not held")
 
-// updateHeld writes the outcomes of orders that were held; errRaced if one of them
-// is not any more.
-func updateHeld(ctx context.Context, tx pgx.Tx, term Term, b *book, decisions []Decision) error {
-	var c columns
-	var release []int64
+// decideHeld writes the outcomes of orders that were held; errRaced if one of them
+// is not any more. A rejected one may be charged at the gate without being pending
+// there (a rebuild counts held orders), so it is marked.
+func decideHeld(ctx context.Context, tx pgx.Tx, term Term, b *book, decisions []Decision) error {
+	var moves []move
 	for i := range decisions {
 		d := &decisions[i]
 		if !d.Reopened {
 			continue
 		}
-		c.add(d, b)
-		epoch := int64(0)
+		decided := move{row: b.row(d), to: d.Status, reason: d.Reason, window: b.window(d)}
+		decided.row.Status = admission.Held
 		if !d.Status.Live() {
-			epoch = d.Epoch
+			decided.release = d.Epoch
 		}
-		release = append(release, epoch)
+		moves = append(moves, decided)
 		if err := note(ctx, tx, "replay dead letter", d.ID, "held to "+string(d.Status)+" "+d.Reason); err != nil {
 			return err
 		}
 	}
-	if len(c.id) == 0 {
-		return nil
-	}
-	tag, err := tx.Exec(ctx, sqlHeld, c.id, c.status, c.reason, c.amount, c.window, release, term.Number)
-	if err != nil {
-		return fmt.Errorf("decide held orders: %w", err)
-	}
-	if int(tag.RowsAffected()) != len(c.id) {
-		return errRaced
-	}
-	return nil
+	return writeMoves(ctx, tx, term.Number, moves)
 }
 
 // HeldOrder is a held order as its row has it.
@@ -109,35 +99,19 @@ func (l *Ledger) DecideHeld(ctx context.Context, id string) (Decision, error) {
 // DropHeld rejects a held order for good and marks its units to be given back at the
 // gate. It returns the decision; ErrNotHeld.
 func (l *Ledger) DropHeld(ctx context.Context, id string) (Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
 	d := Decision{Status: admission.Rejected, Reason: admission.ReasonDropped, Reopened: true}
-	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		// A rebuild's snapshot locks these too: the epoch that is read below is the
-		// one whose gate has counted the order.
-		for _, lock := range []string{
-			`select 1 from skus where (activity_id, sku_id) in (select activity_id, sku_id from orders where id = $1) for update`,
-			`select 1 from activities where id in (select activity_id from orders where id = $1) for share`,
-		} {
-			if _, err := tx.Exec(ctx, lock, id); err != nil {
-				return err
-			}
-		}
-		var release *int64
-		err := tx.QueryRow(ctx, `
-			update orders o set status = 'rejected', reason = 'dropped', decided_at = now(),
-			       release_epoch = (select nullif(epoch, 0) from activities where id = o.activity_id)
-			 where id = $1 and status = 'held'
-			returning id::text, activity_id, sku_id, user_id, quantity, created_at, release_epoch`, id).
-			Scan(&d.ID, &d.Activity, &d.SKU, &d.User, &d.Quantity, &d.At, &release)
-		if errors.Is(err, pgx.ErrNoRows) {
+	err := l.moving(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		row, locks, err := lockedOrder(ctx, tx, id)
+		if errors.Is(err, admission.ErrNoOrder) || err == nil && row.Status != admission.Held {
 			return ErrNotHeld
 		}
 		if err != nil {
 			return err
 		}
-		if release != nil {
-			d.Epoch = *release
+		d.Order = admission.Order{ID: row.ID, User: row.User, SKU: row.SKU, Quantity: row.Quantity, Key: row.Key, At: row.CreatedAt}
+		d.Activity, d.Epoch = row.Activity, locks.epoch(row.Activity)
+		if err := writeMoves(ctx, tx, 0, []move{{row: row, to: d.Status, reason: d.Reason, release: d.Epoch}}); err != nil {
+			return err
 		}
 		return note(ctx, tx, "drop dead letter", id, fmt.Sprintf("held to rejected; %d of %s/%s", d.Quantity, d.Activity, d.SKU))
 	})

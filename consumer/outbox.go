@@ -37,7 +37,7 @@ func scanChange(r pgx.CollectableRow) (change, error) {
 	var c change
 	var payBefore *time.Time
 	err := r.Scan(&c.id, &c.at, &c.ID, &c.Status, &c.Reason,
-		&c.Activity, &c.SKU, &c.User, &c.Quantity, &c.Amount, &c.CreatedAt, &c.DecidedAt, &payBefore)
+		&c.Activity, &c.SKU, &c.User, &c.Quantity, &c.Amount, &c.CreatedAt, &c.DecidedAt, &payBefore, &c.Refund, &c.ReplacedBy)
 	c.PayBefore = fromNull(payBefore)
 	return c, err
 }

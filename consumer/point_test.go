@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"time"
@@ -124,6 +125,19 @@ func (s *sale) oneByOne(users ...string) []answer {
 	}
 	wantCount(s.t, answers, map[string]int{"202": len(users)})
 	return answers
+}
+
+// sellsAgain orders a unit that has just come back, once the node has forgotten that
+// the SKU was sold out.
+func (s *sale) sellsAgain(user string) []answer {
+	s.t.Helper()
+	var a answer
+	eventually(s.t, "the unit is sellable again", func() (bool, string) {
+		a = s.post(one("a1", user))
+		return a.status != http.StatusConflict, fmt.Sprint(a)
+	})
+	wantCount(s.t, []answer{a}, map[string]int{"202": 1})
+	return []answer{a}
 }
 
 // acknowledged waits until the log has an acknowledgement for all of a1's partition.

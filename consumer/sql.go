@@ -24,10 +24,12 @@ var (
 	sqlActivities = statement("settle_activities")
 	sqlLiveUnits  = statement("settle_live_units")
 	sqlInsert     = statement("settle_insert")
-	sqlHeld       = statement("settle_held")
 	sqlStock      = statement("settle_stock")
 	sqlPosition   = statement("settle_position")
 	sqlSuspect    = statement("settle_suspect")
+
+	sqlLockForMove = statement("move_lock_skus")
+	sqlMove        = statement("move")
 
 	sqlActivity     = statement("activity")
 	sqlOrdersByID   = statement("orders_by_id")

@@ -106,6 +106,30 @@ var safeguards = []safeguard{
 		"if len(b.liars) > 0 {", "if false && len(b.liars) > 0 {", "TestRule14LyingGateIsRebuilt",
 	},
 	{
+		"15", "a change locks the SKU rows before it reads the epoch", "consumer/sql/move_lock_skus.sql",
+		"   for update of s\n", "", "TestRule15CancelWaitsForTheSnapshot",
+	},
+	{
+		"15", "a cancelled order gives its units back to the stock", "consumer/move.go",
+		"if m.row.Status.Live() && !m.to.Live() {", "if false && m.row.Status.Live() && !m.to.Live() {", "TestRule15CancelGivesBackOnce",
+	},
+	{
+		"15", "a cancelled order is marked for the gate", "consumer/cancel.go",
+		"to: admission.Cancelled, release: done.Epoch}", "to: admission.Cancelled}", "TestRule15MarkOutlivesALostWord",
+	},
+	{
+		"15", "the gate is told before the answer", "admission/cancel.go",
+		"	s.tellDead(ctx, done)\n", "", "TestRule15CancelGivesBackOnce",
+	},
+	{
+		"15", "a buyer cancels orders of his own only", "consumer/cancel.go",
+		`case c.User != "" && (row.User`, `case false && (row.User`, "TestRule15OwnOrdersOnly",
+	},
+	{
+		"15", "an order in flight leaves a tombstone", "admission/cancel.go",
+		"		if row.Status == Accepted {\n", "		if false && row.Status == Accepted {\n", "TestPoint35TombstoneBeforeTheMessage",
+	},
+	{
 		"16", "a gate that is not there keeps its marks", "consumer/release.go",
 		"return now > life.epoch, nil", "return now > life.epoch || true, nil", "TestReleaseGivesUnitsBackOnce",
 	},

@@ -34,6 +34,7 @@ func (n *node) adminHandler() http.Handler {
 	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
 	books.register(api, guard)
 	(&lockAPI{node: n}).register(api, guard)
+	(&orderAPI{node: n}).register(api, guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		admission.SecureHeaders(w.Header(), r)
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)

@@ -27,8 +27,8 @@ func viewOrder(r admission.Row) orderLine {
 
 func newOrderCommand(p *program) *cobra.Command {
 	return newGroup(
-		"order", "Place orders and look at them",
-		newOrderPlaceCommand(p), newOrderGetCommand(p), newOrderListCommand(p),
+		"order", "Place orders, look at them and cancel them",
+		newOrderPlaceCommand(p), newOrderGetCommand(p), newOrderListCommand(p), newOrderCancelCommand(p),
 	)
 }
 

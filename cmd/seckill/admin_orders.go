@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"seckill/admission"
+	"seckill/consumer"
+)
+
+// orderAPI is the operators' side of orders over HTTP; seckill order is the other.
+type orderAPI struct {
+	node *node
+}
+
+type cancelOrderInput struct {
+	ID   string `path:"id"`
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"for the activity log"`
+		Refund *bool  `json:"refund,omitempty" default:"true" doc:"the money of a paid order is due to go back"`
+	}
+}
+
+type cancelOrderOutput struct {
+	Body orderLine
+}
+
+func (a *orderAPI) cancel(ctx context.Context, in *cancelOrderInput) (*cancelOrderOutput, error) {
+	if !admission.ValidID(in.ID) {
+		return nil, admission.NewProblem(admission.CodeNotFound, "There is no order %s.", in.ID)
+	}
+	if strings.TrimSpace(in.Body.Reason) == "" {
+		return nil, invalid("reason says why, for the activity log")
+	}
+	s := a.node.stores
+	desk := &consumer.Desk{
+		Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: a.node.logger,
+		Dead: consumer.ReadDeadLetters(s.log.JetStream(), a.node.config.Namespace),
+	}
+	row, err := s.cancelOrder(onAdminAPI(ctx, in.Body.Reason), desk, in.ID, in.Body.Refund == nil || *in.Body.Refund)
+	if err != nil {
+		return nil, admission.AsProblem(err)
+	}
+	return &cancelOrderOutput{Body: viewOrder(row)}, nil
+}
+
+func (a *orderAPI) register(api huma.API, guard huma.Middlewares) {
+	huma.Register(api, huma.Operation{
+		OperationID: "cancel-any-order", Method: http.MethodPost, Path: "/admin/v1/orders/{id}/cancel",
+		Summary: "Cancel an order, paid or not, decided or not", Middlewares: guard,
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+	}, a.cancel)
+}
