@@ -229,6 +229,27 @@ func TestRule28ExactForBuyers(t *testing.T) {
 	t.Logf("%d runs of the script for %d requests", c.n.Load()-before, len(asks))
 }
 
+// Whose order is dead is told of it under his key, not that all is sold out: the memory
+// knows released orders too.
+func TestRule28ReleasedBuyers(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 1, 1))
+	first := order("first")
+	first.Key = "k"
+	first = s.reserve(s.epoch(), first).Reservation.Order
+	_, err := s.ledger.Settle(t.Context(), s.take(), delivery(s.epoch(), 1, first), 1)
+	must(t, err)
+	exec(t, s, `update orders set status = 'cancelled'`)
+	must(t, s.gate.Settle(t.Context(), "a1", s.epoch(), []admission.Outcome{{ID: first.ID}}))
+	s.reserve(s.epoch(), order("second"))
+	s.remembers(s.countReserves(), ask{activity: "a1", key: "new", body: `{"sku":"s1"}`})
+	got := s.post(ask{activity: "a1", user: "first", key: "k", body: `{"sku":"s1"}`})
+	if got.status != 200 || got.order != first.ID || got.state != "cancelled" {
+		t.Errorf("told %v %s, want the cancelled order %s", got, got.state, first.ID)
+	}
+}
+
 // A node that cannot look at the gate any more does not go on from memory.
 func TestRule28RedisAway(t *testing.T) {
 	t.Parallel()

@@ -234,6 +234,10 @@ var safeguards = []safeguard{
 		"return !has", "return !has || len(r.buyers) > 0", "TestRule28ExactForBuyers",
 	},
 	{
+		"28", "whose order was released asks the gate", "admission/sold_out_read.go",
+		"for _, r := range page.List {", "for _, r := range page.List {\n\t\t\tif r.State == Released {\n\t\t\t\tcontinue\n\t\t\t}", "TestRule28ReleasedBuyers",
+	},
+	{
 		"28", "the limit is told before sold out, from memory too", "admission/sold_out.go",
 		"a.Quantity > limit", "limit < 0", "TestRule28KeysAndLimits",
 	},
