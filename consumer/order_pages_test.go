@@ -1,0 +1,47 @@
+package consumer_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// A page of a large ledger is read from the index, wherever it begins: no page sorts or scans all orders.
+func TestPagesOfOrdersComeFromTheIndex(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 1_000_000, 1))
+	conn, err := s.pool.Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	exec := func(sql string) {
+		t.Helper()
+		_, err := conn.Exec(t.Context(), sql)
+		must(t, err)
+	}
+	exec(`insert into orders (id, activity_id, sku_id, user_id, quantity, amount, status, created_at, epoch, partition, log_seq, term)
+		select gen_random_uuid(), 'a1', 's1', 'u' || n, 1, 100, 'confirmed', now(), 1, 0, n, 1 from generate_series(1, 50000) n`)
+	exec(`analyze orders`)
+	// What a connection that has run a statement a few times plans with.
+	exec(`set plan_cache_mode = force_generic_plan`)
+	for name, execute := range map[string]string{
+		"audit_charged":      `audit_charged('a1', '80000000-0000-7000-8000-000000000000', 1000)`,
+		"orders_of_activity": `orders_of_activity('a1', '', '', '80000000-0000-7000-8000-000000000000', 100)`,
+	} {
+		text, err := os.ReadFile("sql/" + name + ".sql")
+		must(t, err)
+		exec(`prepare ` + name + ` as ` + string(text))
+		rows, err := conn.Query(t.Context(), `explain execute `+execute)
+		must(t, err)
+		var plan []string
+		for rows.Next() {
+			var line string
+			must(t, rows.Scan(&line))
+			plan = append(plan, line)
+		}
+		must(t, rows.Err())
+		if all := strings.Join(plan, "\n"); strings.Contains(all, "Sort") || strings.Contains(all, "Seq Scan") || !strings.Contains(all, "Index Cond") {
+			t.Errorf("%s does not read its page from the index:\n%s", name, all)
+		}
+	}
+}
