@@ -20,6 +20,10 @@ const (
 	CodeInvalid         Code = "invalid-request"
 	CodeUnauthenticated Code = "unauthenticated"
 	CodeForbidden       Code = "forbidden"
+	CodeDenied          Code = "denied"
+	CodeTicketRequired  Code = "ticket-required"
+	CodeTicketInvalid   Code = "ticket-invalid"
+	CodeRateLimited     Code = "rate-limited"
 	CodeNotFound        Code = "not-found"
 	CodeMethod          Code = "method-not-allowed"
 	CodeTooLarge        Code = "too-large"
@@ -50,6 +54,7 @@ type Problem struct {
 	Title  string
 	Detail string
 
+	Reason     string            // which limit of ours refused, for the counter and the buyer; empty: none
 	RetryAfter time.Duration     // 0: do not say
 	Location   string            // of an order whose outcome is unknown
 	Members    map[string]any    // further members, such as orders or starts_at
@@ -72,6 +77,10 @@ var problemKinds = map[Code]struct {
 }{
 	CodeInvalid:         {http.StatusBadRequest, "The request is not valid"},
 	CodeUnauthenticated: {http.StatusUnauthorized, "Who is asking is not known"},
+	CodeDenied:          {http.StatusForbidden, "Requests like this are not taken"},
+	CodeTicketRequired:  {http.StatusForbidden, "This sale takes tickets"},
+	CodeTicketInvalid:   {http.StatusForbidden, "The ticket is not valid"},
+	CodeRateLimited:     {http.StatusTooManyRequests, "Too many requests"},
 	CodeForbidden:       {http.StatusForbidden, "Who is asking may not do this"},
 	CodeNotFound:        {http.StatusNotFound, "There is no such thing"},
 	CodeMethod:          {http.StatusMethodNotAllowed, "This method is not for this path"},
@@ -108,6 +117,12 @@ func NewProblem(code Code, format string, args ...any) *Problem {
 // Because adds the cause, which is logged and not shown.
 func (p *Problem) Because(err error) *Problem {
 	p.Cause = err
+	return p
+}
+
+// by names the limit that refused.
+func (p *Problem) by(reason string) *Problem {
+	p.Reason = reason
 	return p
 }
 
@@ -159,6 +174,7 @@ func (p *Problem) setHeaders(h http.Header) {
 // Its members stand in the order that a map would give them.
 type plainProblem struct {
 	Detail string `json:"detail"`
+	Reason string `json:"reason,omitempty"`
 	Status int    `json:"status"`
 	Title  string `json:"title"`
 	Type   string `json:"type"`
@@ -166,10 +182,13 @@ type plainProblem struct {
 
 func (p *Problem) body() any {
 	if len(p.Members) == 0 {
-		return plainProblem{p.Detail, p.Status, p.Title, "/problems/" + string(p.Code)}
+		return plainProblem{p.Detail, p.Reason, p.Status, p.Title, "/problems/" + string(p.Code)}
 	}
 	body := map[string]any{
 		"type": "/problems/" + string(p.Code), "title": p.Title, "status": p.Status, "detail": p.Detail,
+	}
+	if p.Reason != "" {
+		body["reason"] = p.Reason
 	}
 	for name, value := range p.Members {
 		body[name] = value

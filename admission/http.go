@@ -25,6 +25,7 @@ type Identify func(*http.Request) (string, error)
 type HTTPConfig struct {
 	Identify Identify      // needed
 	Timeout  time.Duration // of a request that places an order; needed
+	Funnel   *Funnel       // nil: everybody gets to the gate
 	Version  string        // shown in the OpenAPI document
 	Logger   *slog.Logger  // default: slog.Default()
 }
@@ -95,7 +96,12 @@ func (p *headerProbe) WriteHeader(int)             {}
 
 // place is the hot path: a plain handler, described in the same document.
 func (h *Handler) place(w http.ResponseWriter, r *http.Request) {
-	ask, err := h.readAsk(w, r)
+	leave, err := h.config.Funnel.enter(r)
+	defer leave()
+	var ask Ask
+	if err == nil {
+		ask, err = h.readAsk(w, r)
+	}
 	if err != nil {
 		h.service.metrics.admitted(Placed{}, err, 0)
 		h.problem(w, r, err)
@@ -144,6 +150,9 @@ func (h *Handler) readAsk(w http.ResponseWriter, r *http.Request) (Ask, error) {
 	activity := r.PathValue("activity")
 	if !ValidName(activity) {
 		return Ask{}, NewProblem(CodeNotFound, "There is no such activity.")
+	}
+	if err := h.config.Funnel.admit(r, user, activity); err != nil {
+		return Ask{}, err
 	}
 	key := ""
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {

@@ -24,7 +24,7 @@ func (h *Handler) describePlace(api huma.API) {
 		"200": {Description: "A repeat: the same order as before", Content: placed},
 	}
 	problem := map[string]*huma.MediaType{"application/problem+json": {Schema: (&Problem{}).Schema(nil)}}
-	for _, status := range []int{400, 401, 404, 409, 410, 413, 415, 422, 503} {
+	for _, status := range []int{400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503} {
 		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: problem}
 	}
 	api.OpenAPI().AddOperation(&huma.Operation{
@@ -33,6 +33,7 @@ func (h *Handler) describePlace(api huma.API) {
 		Parameters: []*huma.Param{
 			{Name: "activity", In: "path", Required: true, Schema: text("the sale")},
 			{Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &words, Description: "asking again under it gives the same order"}},
+			{Name: ticketHeader, In: "header", Schema: text("an entry ticket, for sales that take them")},
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
 			Type: huma.TypeObject, Required: []string{"sku"}, AdditionalProperties: false,

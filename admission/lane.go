@@ -52,12 +52,12 @@ type lane struct {
 
 func (l *lane) push(w *waiter) error {
 	if l.refusing.Load() {
-		return NewProblem(CodeOverloaded, "The order log takes no orders now; ask again in a moment.")
+		return NewProblem(CodeOverloaded, "The order log takes no orders now; ask again in a moment.").by("log")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) >= l.service.config.QueueLimit {
-		return NewProblem(CodeOverloaded, "Too many buyers are waiting; ask again in a moment.")
+		return NewProblem(CodeOverloaded, "Too many buyers are waiting; ask again in a moment.").by("queue")
 	}
 	l.queue = append(l.queue, w)
 	if !l.running {

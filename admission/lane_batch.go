@@ -28,7 +28,7 @@ func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) 
 	if err != nil {
 		return admission{}, AsProblem(err)
 	}
-	verdicts, err := s.gate.Reserve(ctx, l.activity, p.activity.Epoch, s.config.BacklogLimit, orders)
+	verdicts, err := l.ask(ctx, p.activity.Epoch, orders)
 	var notReady *NotReadyError
 	if errors.As(err, &notReady) {
 		before := p.activity.Epoch
@@ -37,13 +37,41 @@ func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) 
 		}
 		err = notReady
 		if p.activity.Epoch != before {
-			verdicts, err = s.gate.Reserve(ctx, l.activity, p.activity.Epoch, s.config.BacklogLimit, orders)
+			verdicts, err = l.ask(ctx, p.activity.Epoch, orders)
 		}
 	}
 	if err != nil {
 		return admission{}, l.refusal(err, p.activity)
 	}
 	return l.sort(p.activity, batch, verdicts), nil
+}
+
+// ask runs the gate's script once, under the eyes of the breaker. A gate that is not
+// ready has answered.
+func (l *lane) ask(ctx context.Context, epoch int64, orders []Order) ([]Verdict, error) {
+	s := l.service
+	done := s.gateBreaker.watch()
+	verdicts, err := s.gate.Reserve(ctx, l.activity, epoch, s.config.BacklogLimit, orders)
+	var notReady *NotReadyError
+	if errors.As(err, &notReady) {
+		done(nil)
+	} else {
+		done(err)
+	}
+	return verdicts, err
+}
+
+// append writes the batch to the log, under the eyes of the breaker. A log that
+// refuses has answered: the lane turns buyers away for it by itself.
+func (l *lane) append(ctx context.Context, b Batch) error {
+	done := l.service.logBreaker.watch()
+	_, err := l.service.log.Append(ctx, b)
+	if errors.Is(err, ErrAppendRefused) {
+		done(nil)
+	} else {
+		done(err)
+	}
+	return err
 }
 
 // refusal is the answer to everybody in a batch that the gate did not judge.
@@ -110,7 +138,7 @@ func refusedOrder(a Activity, v Verdict, o Order) error {
 	case VerdictNoSKU:
 		return NewProblem(CodeNotFound, "The sale has no SKU %s.", o.SKU)
 	case VerdictBacklog:
-		return NewProblem(CodeOverloaded, "Too many orders are being settled; ask again in a moment.")
+		return NewProblem(CodeOverloaded, "Too many orders are being settled; ask again in a moment.").by("backlog")
 	}
 	return NewProblem(CodeInternal, "The gate's answer was not understood.")
 }
@@ -127,7 +155,7 @@ func (l *lane) finish(ctx context.Context, a admission) {
 		return
 	}
 	began := time.Now()
-	_, err := l.service.log.Append(ctx, a.batch)
+	err := l.append(ctx, a.batch)
 	l.service.metrics.append.Observe(time.Since(began).Seconds())
 	if err == nil {
 		l.service.acked.add(a.batch.Orders)
@@ -164,7 +192,7 @@ func (l *lane) refused(b Batch, err error) {
 		// A node that stops leaves the batch to the sweep.
 		for s.open.Err() == nil {
 			ctx, cancel := context.WithTimeout(s.open, PublishDeadline)
-			_, err := s.log.Append(ctx, b)
+			err := l.append(ctx, b)
 			cancel()
 			if err == nil {
 				s.acked.add(b.Orders)

@@ -11,6 +11,7 @@ import (
 // Metrics of admission. No user, order or key is in a label.
 type Metrics struct {
 	outcomes  *prometheus.CounterVec
+	refused   *prometheus.CounterVec
 	latency   prometheus.Histogram
 	batchSize prometheus.Histogram
 	append    prometheus.Histogram
@@ -26,6 +27,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "seckill_admission_total",
 			Help: "Answers to buyers who asked for an order: accepted, repeated, or the code of the problem.",
 		}, []string{"outcome"}),
+		refused: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_refused_total",
+			Help: "Buyers turned away before the gate or because of a backlog, by the limit that refused.",
+		}, []string{"reason"}),
 		latency: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "seckill_admission_seconds", Help: "Time from a buyer's request to its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
@@ -53,6 +58,9 @@ func (m *Metrics) admitted(p Placed, err error, took time.Duration) {
 	switch {
 	case errors.As(err, &problem):
 		outcome = string(problem.Code)
+		if problem.Reason != "" {
+			m.refused.WithLabelValues(problem.Reason).Inc()
+		}
 	case err != nil:
 		outcome = string(CodeInternal)
 	case p.Repeat:

@@ -12,10 +12,11 @@ import (
 
 // Config of a Service. Zero values take the defaults named.
 type Config struct {
-	QueueLimit   int          // waiting requests per activity; default 10,000
-	BacklogLimit int          // undecided orders per activity; default 1,000,000
-	Metrics      *Metrics     // default: not registered anywhere
-	Logger       *slog.Logger // default: slog.Default()
+	QueueLimit   int           // waiting requests per activity; default 10,000
+	BacklogLimit int           // undecided orders per activity; default 1,000,000
+	Breaker      BreakerConfig // of Redis and NATS; default: never open
+	Metrics      *Metrics      // default: not registered anywhere
+	Logger       *slog.Logger  // default: slog.Default()
 }
 
 // Service answers buyers. It takes an order from the request to the log: asks the
@@ -32,6 +33,8 @@ type Service struct {
 	config  Config
 	metrics *Metrics
 	logger  *slog.Logger
+
+	gateBreaker, logBreaker *breaker
 
 	life context.Context // ends when the service is closed for good
 	end  context.CancelFunc
@@ -65,6 +68,7 @@ func NewService(gate *Gate, log *Log, ledger Ledger, c Config) *Service {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.open, s.shut = context.WithCancel(s.life)
 	s.waiting = newWaiting(s)
+	s.startBreakers()
 	return s
 }
 
@@ -139,6 +143,9 @@ func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 	w := &waiter{
 		order: Order{ID: NewID(), User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
 		reply: make(chan reply, 1),
+	}
+	if err := s.sick(); err != nil {
+		return Placed{}, err
 	}
 	if err := l.push(w); err != nil {
 		return Placed{}, err

@@ -14,6 +14,7 @@ import (
 func newActivityCommand(p *program) *cobra.Command {
 	return newGroup(
 		"activity", "Create, open, pause and close sales, change their stock, look at them",
+		newActivityTicketCommand(p),
 		newActivityApplyCommand(p),
 		newActivityShowCommand(p),
 		newActivityListCommand(p),

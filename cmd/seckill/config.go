@@ -54,6 +54,17 @@ type Config struct {
 	AuthJWTLeeway      time.Duration
 	CORSOrigins        []string
 
+	HTTPInFlight      int
+	LimitBuyer        time.Duration // between two requests; 0: no limit
+	LimitBuyerBurst   int
+	LimitAddress      time.Duration
+	LimitAddressBurst int
+	DenyList          string // path; empty: nobody is denied
+	TicketSecrets     []string
+	TicketActivities  []string
+	BreakerPercent    int // 0: never
+	BreakerSlow       time.Duration
+
 	Roles        []string // api, worker or both
 	Partitions   int      // 1 to 256
 	QueueLimit   int      // requests per activity
@@ -130,6 +141,9 @@ func (c Config) relations() []error {
 		if c.given(pair[0]) != c.given(pair[1]) {
 			problems = append(problems, fmt.Errorf("configuration: of %s and %s only one has a value: give both or none", pair[0], pair[1]))
 		}
+	}
+	if len(c.TicketActivities) > 0 && len(c.TicketSecrets) == 0 {
+		problems = append(problems, errors.New("configuration: ticket.activities has a value and ticket.secrets has none: nobody would be let in"))
 	}
 	return append(problems, c.sameTokenTwice()...)
 }

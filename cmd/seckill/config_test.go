@@ -90,13 +90,15 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"POSTGRES_URL": "postgres://a/b", "ETCD_ENDPOINTS": "a:2379,http://b:2379", "NAMESPACE": "other", "ADMIN_TOKEN": "t",
 		"HTTP_ADDR": ":0", "ADMIN_ADDR": ":0", "AUTH_MODE": "jwt", "AUTH_TRUSTED_PROXIES": "10.0.0.0/8", "AUTH_JWT_SECRET": "0123",
 		"AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "PARTITIONS": "7", "QUEUE_LIMIT": "7", "BACKLOG_LIMIT": "7",
-		"ADMIN_TOKENS": "ann:t,u", "ADMIN_READ_TOKENS": "ann:t,u", "AUTH_JWT_JWKS": "https://a/keys", "CORS_ORIGINS": "https://a",
+		"ADMIN_TOKENS": "ann:t,u", "ADMIN_READ_TOKENS": "ann:t,u", "AUTH_JWT_JWKS": "https://a/keys", "CORS_ORIGINS": "https://a", "EVENTS_MAX_BYTES": "1GiB",
+		"HTTP_IN_FLIGHT": "7", "LIMIT_BUYER": "7/m", "LIMIT_ADDRESS": "7/s", "LIMIT_BUYER_BURST": "7", "LIMIT_ADDRESS_BURST": "7", "BREAKER_PERCENT": "7",
+		"TICKET_SECRETS": "0123456789abcdef", "DENY_LIST": "/a",
 	}
 	for _, s := range settings {
 		text, given := other[s.name]
 		if !given {
 			text = "7s"
-			if s.name == "LOG_MAX_AGE" {
+			if s.name == "LOG_MAX_AGE" || s.name == "EVENTS_MAX_AGE" {
 				text = "0s"
 			}
 		}
@@ -129,7 +131,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 // pairedSettings are refused alone.
 var pairedSettings = map[string]bool{
 	"HTTP_TLS_CERT": true, "HTTP_TLS_KEY": true, "ADMIN_TLS_CERT": true, "ADMIN_TLS_KEY": true,
-	"STORES_TLS_CERT": true, "STORES_TLS_KEY": true, "ETCD_USER": true, "ETCD_PASSWORD": true,
+	"TICKET_ACTIVITIES": true, "STORES_TLS_CERT": true, "STORES_TLS_KEY": true, "ETCD_USER": true, "ETCD_PASSWORD": true,
 }
 
 func TestPairs(t *testing.T) {
@@ -202,6 +204,10 @@ func TestRefusals(t *testing.T) {
 		{environ: "SECKILL_ADMIN_TOKENS=a,,b", want: []string{"admin.tokens"}},
 		{yaml: "admin: {token: t, read_tokens: 'bob:t'}", want: []string{"admin.read_tokens", "admin.token"}},
 		{environ: "SECKILL_AUTH_JWT_JWKS=ftp://a/keys", want: []string{"auth.jwt_jwks"}},
+		{environ: "SECKILL_LIMIT_BUYER=20", want: []string{"limit.buyer", "20/s"}},
+		{environ: "SECKILL_LIMIT_BUYER=0/s", want: []string{"limit.buyer"}},
+		{environ: "SECKILL_LIMIT_ADDRESS=1/d", want: []string{"limit.address"}},
+		{environ: "SECKILL_TICKET_ACTIVITIES=spring", want: []string{"ticket.activities", "ticket.secrets"}},
 		{environ: "SECKILL_CORS_ORIGINS=https://a/", want: []string{"cors.origins"}},
 		{environ: "SECKILL_CORS_ORIGINS=shop.example", want: []string{"cors.origins", "https://shop.example"}},
 		{environ: "SECKILL_HTTP_ADDR=8080", want: []string{"http.addr"}},
@@ -328,6 +334,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		"ADMIN_TOKEN":       {hush, hush + " \n", "ä" + hush},
 		"ADMIN_TOKENS":      {hush, "ann:" + hush, "an n:" + hush, "ann:" + hush + ",", hush + " \n"},
 		"ADMIN_READ_TOKENS": {hush, "ann:" + hush, ":" + hush, "ä" + hush},
+		"TICKET_SECRETS":    {"hush-hush-hush-hush", hush},
 		"ETCD_PASSWORD":     {hush, "'" + hush},
 		"AUTH_JWT_JWKS":     {"https://u:hush@h/keys", "https://h/keys?token=hush", "ftp://u:hush@h/", "https://u:12/hush@h/"},
 		"AUTH_JWT_SECRET":   {hush, hush + "\n", "*" + hush, "!" + hush, "{" + hush, "'" + hush},

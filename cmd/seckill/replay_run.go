@@ -52,7 +52,7 @@ hand then come again.`,
 		if err == nil && resume != "" {
 			err = resumable(cmd, resume)
 		}
-		if err == nil && limit < 0 {
+		if err == nil && limit < 1 && cmd.Flags().Changed("rate") {
 			err = fmt.Errorf("--rate %d: must be at least 1", limit)
 		}
 		if err != nil {

@@ -110,6 +110,7 @@ func (p *program) rootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetUsageTemplate(usageTemplate)
+	root.SetHelpCommand(newHelpCommand())
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "YAML `file` with settings (environment: SECKILL_CONFIG)")
 	flags.VarP(&p.output, "output", "o", "how to print data: table or json")
@@ -118,6 +119,22 @@ func (p *program) rootCommand() *cobra.Command {
 		[]cobra.Completion{string(outputTable), string(outputJSON)}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(p.subcommands()...)
 	return root
+}
+
+// newHelpCommand is cobra's help, save that a command that does not exist is wrong
+// usage; cobra alone would print the help of the root and end with 0.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return wrongUsage(fmt.Errorf("help: unknown command %q; seckill help lists them", strings.Join(args, " ")))
+			}
+			return of.Help()
+		},
+	}
 }
 
 // newGroup makes a command that only holds others. Without one of them it is

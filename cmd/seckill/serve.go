@@ -120,6 +120,10 @@ func (n *node) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	funnel, err := n.funnel(ctx, &work)
+	if err != nil {
+		return err
+	}
 	public, err := n.listenPublic(ctx)
 	if err != nil {
 		return err
@@ -131,7 +135,7 @@ func (n *node) run(ctx context.Context, p *program) error {
 	servers := []*http.Server{serveOn(admin, n.adminHandler(), fail)}
 	where := "-"
 	if public != nil {
-		servers = append(servers, serveOn(public, n.publicHandler(identify), fail))
+		servers = append(servers, serveOn(public, n.publicHandler(identify, funnel), fail))
 		where = public.Addr().String()
 	}
 	n.tellDurability()
@@ -170,6 +174,7 @@ func (n *node) listenPublic(ctx context.Context) (net.Listener, error) {
 	}
 	n.service = admission.NewService(n.stores.gate, n.stores.log, n.stores.ledger, admission.Config{
 		QueueLimit: n.config.QueueLimit, BacklogLimit: n.config.BacklogLimit,
+		Breaker: admission.BreakerConfig{Percent: n.config.BreakerPercent, Slow: n.config.BreakerSlow},
 		Metrics: admission.NewMetrics(n.registry), Logger: n.logger,
 	})
 	return n.listen(ctx, "HTTP", n.config.HTTPAddr, n.config.HTTPTLSCert, n.config.HTTPTLSKey)
@@ -190,9 +195,9 @@ func serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http
 	return s
 }
 
-func (n *node) publicHandler(identify admission.Identify) http.Handler {
+func (n *node) publicHandler(identify admission.Identify, funnel *admission.Funnel) http.Handler {
 	return allowOrigins(n.config.CORSOrigins, admission.NewHandler(n.service, admission.HTTPConfig{
-		Identify: identify, Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
+		Identify: identify, Funnel: funnel, Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
 	}))
 }
 

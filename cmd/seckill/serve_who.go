@@ -29,6 +29,29 @@ func (n *node) identify(ctx context.Context, work *sync.WaitGroup) (admission.Id
 	}), nil
 }
 
+// funnel is the stage before the gate. A deny list is read by then, and again whenever
+// it changes, until ctx ends.
+func (n *node) funnel(ctx context.Context, work *sync.WaitGroup) (*admission.Funnel, error) {
+	c := n.config
+	f := admission.FunnelConfig{
+		InFlight: c.HTTPInFlight, Proxies: c.AuthTrustedProxies, TicketFor: c.TicketActivities,
+		Buyer:   admission.Rate{Every: c.LimitBuyer, Burst: c.LimitBuyerBurst},
+		Address: admission.Rate{Every: c.LimitAddress, Burst: c.LimitAddressBurst},
+	}
+	for _, secret := range c.TicketSecrets {
+		f.TicketSecrets = append(f.TicketSecrets, []byte(secret))
+	}
+	if c.DenyList != "" && c.hasRole(roleAPI) {
+		deny, err := admission.OpenDeny(c.DenyList)
+		if err != nil {
+			return nil, wrongUsage(err)
+		}
+		f.Denied = deny
+		work.Go(func() { deny.Run(ctx, n.logger) })
+	}
+	return admission.NewFunnel(f), nil
+}
+
 // openKeys reads the key set of the tokens, and waits for its place up to the start
 // time-out; nil if there is none.
 func (c Config) openKeys(ctx context.Context) (keys *admission.Keys, err error) {

@@ -158,6 +158,10 @@ var settings = []setting{
 		doc: "how long a buyer's request may take before the answer is outcome-unknown or overloaded",
 	},
 	{
+		name: "HTTP_IN_FLIGHT", def: "20000", kind: integer(func(c *Config) *int { return &c.HTTPInFlight }, 1, math.MaxInt32),
+		doc: "requests for an order under way at once in this process; past it the answer is overloaded",
+	},
+	{
 		name: "HTTP_TLS_CERT", kind: text(func(c *Config) *string { return &c.HTTPTLSCert }),
 		doc: "PEM file of the certificate chain of http.addr, read again when it changes; without one, no TLS",
 	},
@@ -228,6 +232,42 @@ var settings = []setting{
 	{
 		name: "CORS_ORIGINS", kind: origins(),
 		doc: "web origins whose pages may call the buyers' routes; without one, none may",
+	},
+	{
+		name: "LIMIT_BUYER", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.LimitBuyer }),
+		doc: "how often a buyer may ask for an order; past it the answer is rate-limited",
+	},
+	{
+		name: "LIMIT_BUYER_BURST", def: "10", kind: integer(func(c *Config) *int { return &c.LimitBuyerBurst }, 1, mostBurst),
+		doc: "requests at once that limit.buyer leaves to a buyer who has not asked for a while",
+	},
+	{
+		name: "LIMIT_ADDRESS", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.LimitAddress }),
+		doc: "how often one address may ask for an order, or one IPv6 /64; X-Forwarded-For of trusted proxies counts",
+	},
+	{
+		name: "LIMIT_ADDRESS_BURST", def: "100", kind: integer(func(c *Config) *int { return &c.LimitAddressBurst }, 1, mostBurst),
+		doc: "requests at once that limit.address leaves to an address that has not asked for a while",
+	},
+	{
+		name: "DENY_LIST", kind: text(func(c *Config) *string { return &c.DenyList }),
+		doc: "file of buyers and addresses that get no order, read again when it changes; without one, none is denied",
+	},
+	{
+		name: "TICKET_SECRETS", privacy: secret, kind: ticketSecrets(),
+		doc: "keys of entry tickets; all are believed, the first signs; without one, tickets are ignored",
+	},
+	{
+		name: "TICKET_ACTIVITIES", kind: activityNames(),
+		doc: "activities that take nobody without a ticket; without one, tickets only raise limit.buyer",
+	},
+	{
+		name: "BREAKER_PERCENT", def: "50", kind: integer(func(c *Config) *int { return &c.BreakerPercent }, 0, 100),
+		doc: "share of failed or slow calls to Redis or NATS that turns buyers away until it is well; 0 never",
+	},
+	{
+		name: "BREAKER_SLOW", def: "1s", kind: duration(func(c *Config) *time.Duration { return &c.BreakerSlow }, 10*time.Millisecond, time.Minute),
+		doc: "a call to Redis or NATS that takes longer is slow",
 	},
 	{
 		name: "ROLES", def: "api,worker", kind: subset(func(c *Config) *[]string { return &c.Roles }, roleAPI, roleWorker),
