@@ -38,8 +38,8 @@ func newFaultCommand() *cobra.Command {
 know, a fault while at least 500 orders are answered with 202 and not yet decided.
 The fault has to be proven. Within a minute of healing, every one of those orders has
 one decision and is live, nothing is oversold, limits are kept, ledger and gate agree,
-nothing is stranded or pending: judged by the rows of Postgres, the keys of Redis and
-the answers alone. Without NAME all scenarios run. Evidence of a failure is kept.`,
+nothing is stranded or pending, and the last event of each order says what the ledger
+has: judged by the rows of Postgres, the keys of Redis, the events and the answers alone. Without NAME all scenarios run. Evidence of a failure is kept.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			o.names = names
 			if o.locks, err = locksOf(lock, "fault"); err != nil {

@@ -21,6 +21,9 @@ type books struct {
 	records    map[string]string // order id to state: p, c or r
 	gateBuyers map[string]int64  // units charged to each
 	pending    int64
+
+	unpublished int64             // changes of status whose events wait
+	told        map[string]string // order id to the status that its last event says
 }
 
 // readBooks reads the ledger in one snapshot, then the gate in one transaction. While orders are under way the
@@ -34,6 +37,9 @@ func (f *field) readBooks(ctx context.Context, activity, sku string) (*books, er
 	}
 	if err := b.readGate(ctx, f, activity, sku); err != nil {
 		return nil, fmt.Errorf("read the gate of %s: %w", activity, err)
+	}
+	if err := b.readEvents(ctx, f); err != nil {
+		return nil, fmt.Errorf("read the events of %s: %w", activity, err)
 	}
 	return b, nil
 }

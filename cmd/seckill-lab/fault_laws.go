@@ -13,6 +13,7 @@ type told struct {
 	faulty             int
 	notSold            bool // somebody was told that nothing is left
 	rejectionAllowed   bool // Redis was rolled back without a sign
+	eventsLost         bool // with the stream that had them
 }
 
 // finding is what the laws say about one reading of the books.
@@ -60,6 +61,7 @@ func judge(b *books, t *told) *finding {
 	v.judgeUnits(b, units)
 	v.judgeTold(rows, t)
 	v.judgeGate(b, rows, units)
+	v.judgeEvents(b, rows, t)
 	if held > 0 {
 		v.restless("%d orders are held: nothing here may need an operator", held)
 	}

@@ -19,6 +19,7 @@ func atRest() (*books, *told) {
 		gate:    map[string]string{"state": "open", "epoch": "7"},
 		records: map[string]string{"o1": "c", "o2": "c", "o3": "r"}, gateStock: 1,
 		gateBuyers: map[string]int64{"buyer-1": 1, "buyer-2": 1},
+		told:       map[string]string{"o1": "confirmed", "o2": "paid", "o3": "rejected"},
 	}
 	answers := &told{
 		admitted: map[string]uint32{"o1": 1, "o2": 2}, repeated: map[string]uint32{"o1": 1},
@@ -55,6 +56,9 @@ func TestEveryLawIsJudged(t *testing.T) {
 		{"has not charged it", func(b *books, _ *told) { delete(b.records, "o2") }},
 		{"buyer-1 has 1 units in the ledger and 0", func(b *books, _ *told) { delete(b.gateBuyers, "buyer-1") }},
 		{"buyer-8 has no unit in the ledger", func(b *books, _ *told) { b.gateBuyers["buyer-8"] = 1 }},
+		{"2 changes of status wait", func(b *books, _ *told) { b.unpublished = 2 }},
+		{"o3 is rejected, and the last event", func(b *books, _ *told) { delete(b.told, "o3") }},
+		{"o2 is paid, and the last event", func(b *books, _ *told) { b.told["o2"] = "confirmed" }},
 		{"to be given back", func(b *books, _ *told) { b.releaseDue = 1 }},
 	} {
 		b, told := atRest()

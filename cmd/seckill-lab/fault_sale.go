@@ -90,6 +90,7 @@ func (f *field) sale(ctx context.Context, o *outcome, fault fault, dice *rand.Ra
 	}
 	var late []string
 	told := crowd.told(func(format string, args ...any) { late = append(late, fmt.Sprintf(format, args...)) }, o.scenario.rejectionAllowed)
+	told.eventsLost = o.scenario.eventsLost
 	o.verdict = f.awaitRest(ctx, saleActivity, saleSKUName, told, healed)
 	for _, text := range append(late, f.died()...) {
 		o.verdict.violation("%s", text)
