@@ -51,7 +51,7 @@ bench-locks: install build ## lockprovider beside other lock libraries, on the s
 	cd lockprovider/bench && $(GO) run . -out RESULTS.md
 
 soak-locks: install-test ## ten minutes of random faults on the leases of both stores (SEED=n: another schedule; SOAK=1h)
-	LOCKTEST_SOAK=$(SOAK) LOCKTEST_SEED=$(SEED) $(GO) test -race -count 1 -run '^TestSoak$$' -timeout 0 ./lockprovider
+	LOCKTEST_SOAK=$(SOAK) LOCKTEST_SEED=$(SEED) $(GO) test -race -count 1 -v -run '^TestSoak$$' -timeout 0 ./lockprovider
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .

@@ -55,7 +55,7 @@ func TestRedisFailover(t *testing.T) {
 		t.Fatal("the replica has what it should lack")
 	}
 	must(t, primary.process.Process.Kill())
-	must(t, replica.client.SlaveOf(ctx, "NO", "ONE").Err())
+	must(t, replica.client.ReplicaOf(ctx, "NO", "ONE").Err())
 	front.Redirect(replica.address)
 
 	second, err := q.Acquire(ctx, "lost")
