@@ -3,7 +3,7 @@
 // A lease is advice: a paused process, a partition or a jumping clock can leave two
 // parties convinced that they hold it. Anything that must not happen twice has to be
 // guarded where it happens: pass Lease.Token to that place and refuse smaller ones
-// (see Fencing below).
+// (see Fencing below, and the example of Lease.Token).
 //
 // # Promises
 //

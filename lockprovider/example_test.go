@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"seckill/deploy/stack/stacktest"
 	"seckill/lockprovider"
 )
@@ -75,6 +77,48 @@ func ExampleProvider_TryAcquire() {
 	// batch 0
 	// batch 1
 	// released: true
+}
+
+// Fence a row of your own: the first statement of each transaction claims it for the
+// token, which keeps out every older holder, however late its write comes.
+func ExampleLease_Token() {
+	ctx := context.Background()
+	p := open()
+	defer p.Close(ctx)
+	db, err := pgx.Connect(ctx, stacktest.Get(example{}).PostgresURL())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close(ctx)
+	if _, err := db.Exec(ctx, "CREATE TEMP TABLE stock AS SELECT 's1' AS sku, 10 AS qty, 0::bigint AS fence"); err != nil {
+		log.Fatal(err)
+	}
+	take := func(l *lockprovider.Lease, n int) error {
+		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, "UPDATE stock SET fence = $1 WHERE sku = 's1' AND fence <= $1", int64(l.Token()))
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				return errors.New("a newer holder has been here")
+			}
+			_, err = tx.Exec(ctx, "UPDATE stock SET qty = qty - $1 WHERE sku = 's1' AND qty >= $1", n)
+			return err
+		})
+	}
+	old, err := p.Acquire(ctx, "stock/s1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.ForceRelease(ctx, "stock/s1", old.Token()); err != nil { // or it is paused for longer than the TTL
+		log.Fatal(err)
+	}
+	err = lockprovider.Do(ctx, p, "stock/s1", func(_ context.Context, l *lockprovider.Lease) error { return take(l, 1) })
+	fmt.Println("the new holder:", err)
+	fmt.Println("the old holder:", take(old, 1))
+	// Output:
+	// the new holder: <nil>
+	// the old holder: a newer holder has been here
 }
 
 // Announce a process and list those that are alive.
