@@ -15,6 +15,9 @@ import (
 	"seckill/consumer"
 )
 
+// longestPaymentWindow bounds for how long an order may keep units that nobody paid for.
+const longestPaymentWindow = 720 * time.Hour
+
 // adminAPI is the operators' side of activities over HTTP; seckill activity is the
 // other. Both do what operator does.
 type adminAPI struct {
@@ -27,7 +30,7 @@ type activityBody struct {
 	Title         string    `json:"title,omitempty" maxLength:"200"`
 	StartsAt      string    `json:"starts_at,omitempty" format:"date-time" doc:"empty: from the moment it is opened"`
 	EndsAt        string    `json:"ends_at,omitempty" format:"date-time" doc:"empty: until it is closed"`
-	PaymentWindow string    `json:"payment_window,omitempty" default:"0s" doc:"0s: orders are confirmed at once"`
+	PaymentWindow string    `json:"payment_window,omitempty" default:"0s" doc:"time to pay in, up to 720h; 0s: orders are confirmed at once"`
 	SKUs          []skuBody `json:"skus" minItems:"1" maxItems:"1000"`
 }
 
@@ -104,8 +107,8 @@ func (b activityBody) activity(id string) (admission.Activity, error) {
 	if b.PaymentWindow != "" {
 		a.PaymentWindow, err = time.ParseDuration(b.PaymentWindow)
 	}
-	if err != nil || a.PaymentWindow != 0 {
-		return a, invalid("payment_window must be 0s: this release confirms orders at once")
+	if w := a.PaymentWindow; err != nil || w < 0 || w > longestPaymentWindow || w%time.Millisecond != 0 {
+		return a, invalid("payment_window must be a duration in whole milliseconds such as 15m, from 0s (orders are confirmed at once) to 720h")
 	}
 	seen := map[string]bool{}
 	for _, s := range b.SKUs {

@@ -265,6 +265,8 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
 	release := &consumer.Release{Ledger: n.stores.ledger, Gate: n.stores.gate, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
+	expiry := &consumer.Expiry{Ledger: n.stores.ledger, Gate: n.stores.gate, Log: log, Logger: n.logger}
+	work.Go(func() { n.underLease(ctx, "job/expiry", expiry.Run) })
 	work.Go(func() { n.underLease(ctx, "job/events", events.Run) })
 	return func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
