@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxBody is the most that the body of an order may measure, in bytes.
+// maxBody is the most that a body may measure, in bytes.
 const maxBody = 4 << 10
 
 // orderBody is what a buyer sends.
@@ -25,18 +25,9 @@ type orderBody struct {
 // readOrder reads the body of an order and is strict: whatever it does not
 // understand to the letter is refused, because a guess would sell something.
 func readOrder(w http.ResponseWriter, r *http.Request) (orderBody, error) {
-	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
-		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
-			return orderBody{}, NewProblem(CodeMediaType, "Send the order as Content-Type: application/json.")
-		}
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return orderBody{}, NewProblem(CodeTooLarge, "The body may measure %d bytes.", maxBody)
-	}
+	data, err := readBody(w, r)
 	if err != nil {
-		return orderBody{}, NewProblem(CodeInvalid, "The body could not be read.").Because(err)
+		return orderBody{}, err
 	}
 	body, err := decodeOrder(data)
 	if err != nil {
@@ -45,46 +36,73 @@ func readOrder(w http.ResponseWriter, r *http.Request) (orderBody, error) {
 	return body, nil
 }
 
+// readBody reads a body of JSON; its errors are problems.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
+		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+			return nil, NewProblem(CodeMediaType, "Send the body as Content-Type: application/json.")
+		}
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, NewProblem(CodeTooLarge, "The body may measure %d bytes.", maxBody)
+	}
+	if err != nil {
+		return nil, NewProblem(CodeInvalid, "The body could not be read.").Because(err)
+	}
+	return data, nil
+}
+
 // decoders are used again: one and its buffer are half of what decoding an order allocates. Nothing that they
-// return outlives decodeOrder.
+// return outlives decodeObject.
 var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewReader(nil)) }}
 
 // decodeOrder accepts exactly one object with the member sku and, if wanted,
-// quantity. The decoder refuses duplicate names and invalid UTF-8.
+// quantity.
 func decodeOrder(data []byte) (orderBody, error) {
 	body := orderBody{Quantity: 1}
-	d := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(d)
-	d.Reset(bytes.NewReader(data))
-	open, err := d.ReadToken()
-	if err != nil || open.Kind() != '{' {
-		return body, errors.New("the body is not a JSON object")
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return body, err
-		}
-		// Read the name before the next token: it lives in the decoder's buffer.
-		member := name.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return body, err
-		}
-		if err := body.set(member, value); err != nil {
-			return body, err
-		}
-	}
-	if _, err := d.ReadToken(); err != nil {
+	if err := decodeObject(data, body.set); err != nil {
 		return body, err
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		return body, errors.New("something follows the object")
 	}
 	if body.SKU == "" {
 		return body, errors.New("sku is missing")
 	}
 	return body, nil
+}
+
+// decodeObject accepts exactly one object and hands out its members, whose values live
+// until set returns. The decoder refuses duplicate names and invalid UTF-8.
+func decodeObject(data []byte, set func(member string, value jsontext.Value) error) error {
+	d := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(d)
+	d.Reset(bytes.NewReader(data))
+	open, err := d.ReadToken()
+	if err != nil || open.Kind() != '{' {
+		return errors.New("the body is not a JSON object")
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		// Read the name before the next token: it lives in the decoder's buffer.
+		member := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := set(member, value); err != nil {
+			return err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return errors.New("something follows the object")
+	}
+	return nil
 }
 
 func (b *orderBody) set(member string, value jsontext.Value) error {

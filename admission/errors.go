@@ -43,6 +43,9 @@ const (
 	CodeNotOpen         Code = "not-open"
 	CodeTokenMismatch   Code = "token-mismatch"
 	CodeNotCancellable  Code = "not-cancellable"
+	CodeBadSignature    Code = "bad-signature"
+	CodeAmount          Code = "amount-mismatch"
+	CodeNotPayable      Code = "not-payable"
 	CodeInternal        Code = "internal"
 )
 
@@ -101,6 +104,9 @@ var problemKinds = map[Code]struct {
 	CodeNotOpen:         {http.StatusConflict, "The activity is not open"},
 	CodeTokenMismatch:   {http.StatusConflict, "The lease is held under another token"},
 	CodeNotCancellable:  {http.StatusConflict, "The order cannot be cancelled"},
+	CodeBadSignature:    {http.StatusUnauthorized, "The signature does not hold"},
+	CodeAmount:          {http.StatusConflict, "The amount is not that of the order"},
+	CodeNotPayable:      {http.StatusConflict, "The order cannot be paid"},
 	CodeInternal:        {http.StatusInternalServerError, "Something went wrong here"},
 }
 
@@ -140,6 +146,10 @@ func AsProblem(err error) *Problem {
 		return NewProblem(CodeNotFound, "There is no such order of yours.").Because(err)
 	case errors.Is(err, ErrNotCancellable):
 		return NewProblem(CodeNotCancellable, "The order is paid, or dead already: it can no longer be cancelled here.").Because(err)
+	case errors.Is(err, ErrNotPayable):
+		return NewProblem(CodeNotPayable, "The order takes no payment, or has another one: %v.", err).Because(err)
+	case errors.Is(err, ErrAmount):
+		return NewProblem(CodeAmount, "%v; look the order up and pay exactly that.", err).Because(err)
 	case errors.As(err, &gate):
 		return NewProblem(CodeNotReady, "The sale is being prepared; ask again in a moment.").Because(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

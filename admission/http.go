@@ -28,6 +28,8 @@ type HTTPConfig struct {
 	Funnel   *Funnel       // nil: everybody gets to the gate
 	Version  string        // shown in the OpenAPI document
 	Logger   *slog.Logger  // default: slog.Default()
+
+	PaymentSecrets [][]byte // keys of whoever takes the money, all believed; none: no payment is taken in
 }
 
 // Handler serves the buyers' routes of a service, and the OpenAPI document.
@@ -48,6 +50,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 	h.describePlace(api)
 	h.registerReads(api)
 	h.registerCancel(api)
+	h.describePayments(api)
 	h.describeEvents(api)
 	h.servePage(api)
 	return h

@@ -12,6 +12,8 @@ var (
 	ErrSuperseded = errors.New("a newer rebuild has begun")
 
 	ErrNotCancellable = errors.New("the order cannot be cancelled any more")
+	ErrNotPayable     = errors.New("the order cannot be paid")
+	ErrAmount         = errors.New("the amount is not that of the order")
 )
 
 // Ledger is what admission must ask the decider. It is declared here because the
@@ -28,6 +30,12 @@ type Ledger interface {
 	OrdersOf(ctx context.Context, activity, user, before string, limit int) ([]Row, error)
 	// Cancel makes an order dead; ErrNoOrder, ErrNotCancellable.
 	Cancel(ctx context.Context, c Cancellation) (CancelResult, error)
+	// Pay takes a payment in, once; ErrNoOrder, ErrNotPayable, ErrAmount.
+	Pay(ctx context.Context, p Payment) (PaymentResult, error)
+	// FinishLate ends a payment that is placing by what became of its new order: paid
+	// if that is live, a refund if it is dead. An order that the ledger has no row of is
+	// left to come, unless it was refused for good, for the reason named.
+	FinishLate(ctx context.Context, payment, refused string) (PaymentResult, error)
 	// Settled is the log sequence up to which a partition is decided.
 	Settled(ctx context.Context, partition int) (uint64, error)
 	// NextEpoch mints the number of a new rebuild, greatest(last + 1, now in ms), if

@@ -116,12 +116,14 @@ type Placed struct {
 // accepted, every other one that nothing was changed.
 func (s *Service) Place(ctx context.Context, a Ask) (Placed, error) {
 	began := time.Now()
-	placed, err := s.place(ctx, a)
+	placed, err := s.placeAs(ctx, a, NewID())
 	s.metrics.admitted(placed, err, time.Since(began))
 	return placed, err
 }
 
-func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
+// placeAs places an order under an id, which is the order's for good: the gate knows
+// it again.
+func (s *Service) placeAs(ctx context.Context, a Ask, id string) (Placed, error) {
 	p, err := s.catalog.get(ctx, a.Activity, -1)
 	if err == nil && p.activity.State == Draft {
 		// It may have been opened a moment ago. However many ask, one reads.
@@ -141,7 +143,7 @@ func (s *Service) place(ctx context.Context, a Ask) (Placed, error) {
 		return Placed{}, soldOutOf(a.SKU)
 	}
 	w := &waiter{
-		order: Order{ID: NewID(), User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
+		order: Order{ID: id, User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
 		reply: make(chan reply, 1),
 	}
 	if err := s.sick(); err != nil {

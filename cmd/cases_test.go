@@ -16,9 +16,6 @@ import (
 // its number.
 const cases = 34
 
-// casesToCome are about what does not exist yet: payments.
-var casesToCome = map[int]bool{14: true, 28: true}
-
 var caseName = regexp.MustCompile(`^TestCase(\d\d)[A-Z]`)
 
 // Every case from the field has a test with its number in the name.
@@ -47,8 +44,8 @@ func TestNoCaseIsMissing(t *testing.T) {
 	}
 	for n := 1; n <= cases; n++ {
 		number := fmt.Sprintf("%02d", n)
-		if found[number] == casesToCome[n] {
-			t.Errorf("case %s: has a test: %v, is still to come: %v", number, found[number], casesToCome[n])
+		if !found[number] {
+			t.Errorf("case %s has no test", number)
 		}
 	}
 }

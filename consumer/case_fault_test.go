@@ -166,7 +166,7 @@ func TestLedgerFellBack(t *testing.T) {
 	answers = append(answers, s.crowd(buyers("a1", 200)[100:])...)
 	s.rest("a1")
 	stop()
-	exec(t, s, `truncate activities, skus, orders, partitions`)
+	exec(t, s, `truncate activities, skus, orders, partitions cascade`)
 	for _, table := range []string{"activities", "skus", "orders", "partitions"} {
 		exec(t, s, `insert into `+table+` select * from old_`+table)
 	}

@@ -86,6 +86,7 @@ func (s *sale) told() map[string][]stored {
 var moves = map[admission.Status]string{
 	"": "held pending_payment confirmed rejected cancelled", "held": "pending_payment confirmed rejected cancelled",
 	"pending_payment": "paid expired cancelled", "confirmed": "paid cancelled", "paid": "cancelled",
+	"expired": "expired", // again, with what became of a late payment
 }
 
 func chain(events []stored, last string) error {

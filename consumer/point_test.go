@@ -27,7 +27,7 @@ func (s *sale) node(c admission.Config) (n *sale, die func()) {
 	other.service = admission.NewService(s.gate, s.log, s.ledger, c)
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	other.http = httptest.NewServer(admission.NewHandler(other.service, admission.HTTPConfig{
-		Identify: admission.HeaderIdentity(trusted), Timeout: 15 * time.Second, Version: "test", Logger: s.logger,
+		Identify: admission.HeaderIdentity(trusted), Timeout: 15 * time.Second, Version: "test", Logger: s.logger, PaymentSecrets: [][]byte{paymentKey},
 	}))
 	die = func() {
 		dead, cancel := context.WithCancel(context.Background())

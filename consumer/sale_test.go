@@ -111,7 +111,7 @@ func newSale(t testing.TB, o saleOptions) *sale {
 	})
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s.http = httptest.NewServer(admission.NewHandler(s.service, admission.HTTPConfig{
-		Identify: admission.HeaderIdentity(trusted), Timeout: 15 * time.Second, Version: "test", Logger: s.logger,
+		Identify: admission.HeaderIdentity(trusted), Timeout: 15 * time.Second, Version: "test", Logger: s.logger, PaymentSecrets: [][]byte{paymentKey},
 	}))
 	t.Cleanup(s.http.Close)
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}, Timeout: 20 * time.Second}

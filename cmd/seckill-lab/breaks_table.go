@@ -138,6 +138,22 @@ var safeguards = []safeguard{
 		"return now > life.epoch, nil", "return now > life.epoch && false, nil", "TestReleaseGivesUnitsBackOnce",
 	},
 	{
+		"17", "every attempt of a late payment asks for one order id", "admission/payment.go",
+		"s.placeAs(ctx, a, late.Replacement)", "s.placeAs(ctx, a, NewID())", "TestRule17LatePaymentBuysAnew",
+	},
+	{
+		"17", "another order of the buyer is not what a late payment bought", "admission/payment.go",
+		"err == nil && placed.ID != late.Replacement", "false && placed.ID != late.Replacement", "TestRule17LatePaymentOfNothing",
+	},
+	{
+		"17", "a refund leaves no order to come", "consumer/payment.go",
+		"		err = o.refuse(ctx, tx, done.Row, locks.epoch(o.activity), refused)\n", "", "TestRule17RefundIsFinal",
+	},
+	{
+		"17", "a late payment is finished without its node", "consumer/late_payments.go",
+		"_, err := p.Service.Pay(attempt, one)", "_, err := p.Ledger.Pay(attempt, one)", "TestPoint37LatePaymentOutlivesItsNode",
+	},
+	{
 		"18", "the sweep waits until the log is settled", "admission/sweep.go",
 		"if settled < m.lastSeq {", "if false && settled < m.lastSeq {", "TestRule18SweepLeavesABacklogAlone",
 	},

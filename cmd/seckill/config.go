@@ -61,6 +61,7 @@ type Config struct {
 	LimitAddressBurst int
 	DenyList          string // path; empty: nobody is denied
 	TicketSecrets     []string
+	PaymentSecrets    []string
 	TicketActivities  []string
 	BreakerPercent    int // 0: never
 	BreakerSlow       time.Duration

@@ -92,7 +92,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "PARTITIONS": "7", "QUEUE_LIMIT": "7", "BACKLOG_LIMIT": "7",
 		"ADMIN_TOKENS": "ann:t,u", "ADMIN_READ_TOKENS": "ann:t,u", "AUTH_JWT_JWKS": "https://a/keys", "CORS_ORIGINS": "https://a", "EVENTS_MAX_BYTES": "1GiB",
 		"HTTP_IN_FLIGHT": "7", "LIMIT_BUYER": "7/m", "LIMIT_ADDRESS": "7/s", "LIMIT_BUYER_BURST": "7", "LIMIT_ADDRESS_BURST": "7", "BREAKER_PERCENT": "7",
-		"TICKET_SECRETS": "0123456789abcdef", "DENY_LIST": "/a",
+		"TICKET_SECRETS": "0123456789abcdef", "DENY_LIST": "/a", "PAYMENT_SECRETS": "0123456789abcdef",
 	}
 	for _, s := range settings {
 		text, given := other[s.name]
@@ -335,6 +335,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		"ADMIN_TOKENS":      {hush, "ann:" + hush, "an n:" + hush, "ann:" + hush + ",", hush + " \n"},
 		"ADMIN_READ_TOKENS": {hush, "ann:" + hush, ":" + hush, "ä" + hush},
 		"TICKET_SECRETS":    {"hush-hush-hush-hush", hush},
+		"PAYMENT_SECRETS":   {"hush-hush-hush-hush", hush},
 		"ETCD_PASSWORD":     {hush, "'" + hush},
 		"AUTH_JWT_JWKS":     {"https://u:hush@h/keys", "https://h/keys?token=hush", "ftp://u:hush@h/", "https://u:12/hush@h/"},
 		"AUTH_JWT_SECRET":   {hush, hush + "\n", "*" + hush, "!" + hush, "{" + hush, "'" + hush},

@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"seckill/admission"
 )
 
 // An order that nobody pays expires at its deadline, with nobody asking, and its unit
@@ -38,4 +41,39 @@ func TestUnpaidOrderExpires(t *testing.T) {
 		within(t, "expiring after the deadline", time.Since(o.PayBefore), 2*time.Second) // one is promised
 	}
 	i.audit(0)
+}
+
+// Whoever has the key tells that an order was paid, and whoever has not is not believed.
+func TestPaymentBySignature(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t, backendEtcd)
+	p := i.serve()
+	i.operate(p, http.MethodPut, "/admin/v1/activities/a1", `{"title":"t","payment_window":"1h","skus":[{"sku":"s1","total":2,"limit_per_user":1,"price":7}]}`)
+	i.operate(p, http.MethodPost, "/admin/v1/activities/a1/open", "")
+	status, text, err := call(http.MethodPost, p.http+"/v1/activities/a1/orders", `{"sku":"s1"}`, map[string]string{"X-User-ID": "ann"})
+	must(t, err)
+	var o struct {
+		ID     string `json:"order_id"`
+		Status string `json:"status"`
+	}
+	must(t, json.Unmarshal([]byte(text), &o))
+	if status != http.StatusAccepted {
+		t.Fatalf("the order was answered with %d", status)
+	}
+	body := `{"order_id":"` + o.ID + `","payment_id":"p1","amount":7}`
+	pay := func(key string) (int, string) {
+		status, text, err := call(http.MethodPost, p.http+"/v1/payments", body, map[string]string{
+			"Seckill-Signature": admission.SignPayment([]byte(key), []byte(body), time.Now()),
+		})
+		must(t, err)
+		return status, string(text)
+	}
+	if status, text := pay("a key of somebody else"); status != http.StatusUnauthorized || !strings.Contains(text, "bad-signature") {
+		t.Errorf("a wrong key was answered %d %s", status, text)
+	}
+	eventually(t, "the order is paid", func() (bool, string) { // it has to be decided first
+		status, text := pay(i.setting("SECKILL_PAYMENT_SECRETS"))
+		return status == http.StatusOK && strings.Contains(text, `"paid"`), text
+	})
+	i.audit(1)
 }

@@ -198,6 +198,7 @@ func serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http
 func (n *node) publicHandler(identify admission.Identify, funnel *admission.Funnel) http.Handler {
 	return allowOrigins(n.config.CORSOrigins, admission.NewHandler(n.service, admission.HTTPConfig{
 		Identify: identify, Funnel: funnel, Timeout: n.config.HTTPTimeout, Version: readVersion().Version, Logger: n.logger,
+		PaymentSecrets: keyBytes(n.config.PaymentSecrets),
 	}))
 }
 
@@ -267,6 +268,9 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
 	expiry := &consumer.Expiry{Ledger: n.stores.ledger, Gate: n.stores.gate, Log: log, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/expiry", expiry.Run) })
+	buyer := admission.NewService(n.stores.gate, log, n.stores.ledger, admission.Config{Logger: n.logger})
+	late := &consumer.LatePayments{Ledger: n.stores.ledger, Service: buyer, Logger: n.logger}
+	work.Go(func() { n.underLease(ctx, "job/payments", late.Run) })
 	work.Go(func() { n.underLease(ctx, "job/events", events.Run) })
 	return func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -274,6 +278,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		if err := n.leases.Close(stop); err != nil {
 			n.logger.Warn("leases are left to expire", "error", err)
 		}
+		_ = buyer.Close(stop) // what was cut off is finished by whoever has the lease next
 		nc.Close()
 	}, nil
 }

@@ -37,9 +37,8 @@ func (n *node) funnel(ctx context.Context, work *sync.WaitGroup) (*admission.Fun
 		InFlight: c.HTTPInFlight, Proxies: c.AuthTrustedProxies, TicketFor: c.TicketActivities,
 		Buyer:   admission.Rate{Every: c.LimitBuyer, Burst: c.LimitBuyerBurst},
 		Address: admission.Rate{Every: c.LimitAddress, Burst: c.LimitAddressBurst},
-	}
-	for _, secret := range c.TicketSecrets {
-		f.TicketSecrets = append(f.TicketSecrets, []byte(secret))
+
+		TicketSecrets: keyBytes(c.TicketSecrets),
 	}
 	if c.DenyList != "" && c.hasRole(roleAPI) {
 		deny, err := admission.OpenDeny(c.DenyList)
@@ -50,6 +49,13 @@ func (n *node) funnel(ctx context.Context, work *sync.WaitGroup) (*admission.Fun
 		work.Go(func() { deny.Run(ctx, n.logger) })
 	}
 	return admission.NewFunnel(f), nil
+}
+
+func keyBytes(texts []string) (keys [][]byte) {
+	for _, text := range texts {
+		keys = append(keys, []byte(text))
+	}
+	return keys
 }
 
 // openKeys reads the key set of the tokens, and waits for its place up to the start

@@ -35,17 +35,17 @@ func rate(field func(*Config) *time.Duration) kind {
 	}
 }
 
-// leastTicketSecret is the fewest bytes of a ticket's key: fewer could be guessed.
-const leastTicketSecret = 16
+// leastSecret is the fewest bytes of a key that signs: fewer could be guessed.
+const leastSecret = 16
 
-func ticketSecrets() kind {
+func secrets(field func(*Config) *[]string) kind {
 	return kind{
 		word:    "list",
 		allowed: "keys of 16 bytes or more, separated by commas",
 		set: func(c *Config, text string) bool {
-			c.TicketSecrets = list(text)
-			for _, one := range c.TicketSecrets {
-				if len(one) < leastTicketSecret {
+			*field(c) = list(text)
+			for _, one := range *field(c) {
+				if len(one) < leastSecret {
 					return false
 				}
 			}

@@ -254,12 +254,16 @@ var settings = []setting{
 		doc: "file of buyers and addresses that get no order, read again when it changes; without one, none is denied",
 	},
 	{
-		name: "TICKET_SECRETS", privacy: secret, kind: ticketSecrets(),
+		name: "TICKET_SECRETS", privacy: secret, kind: secrets(func(c *Config) *[]string { return &c.TicketSecrets }),
 		doc: "keys of entry tickets; all are believed, the first signs; without one, tickets are ignored",
 	},
 	{
 		name: "TICKET_ACTIVITIES", kind: activityNames(),
 		doc: "activities that take nobody without a ticket; without one, tickets only raise limit.buyer",
+	},
+	{
+		name: "PAYMENT_SECRETS", privacy: secret, kind: secrets(func(c *Config) *[]string { return &c.PaymentSecrets }),
+		doc: "keys of whoever takes the money, all believed, so that they can rotate; without one, no payment is taken in",
 	},
 	{
 		name: "BREAKER_PERCENT", def: "50", kind: integer(func(c *Config) *int { return &c.BreakerPercent }, 0, 100),

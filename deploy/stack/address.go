@@ -102,6 +102,7 @@ func (s *Stack) Env(lockBackend string) []string {
 		"SECKILL_HTTP_ADDR=127.0.0.1:0",
 		"SECKILL_ADMIN_ADDR=127.0.0.1:0",
 		"SECKILL_ADMIN_TOKEN=" + s.adminToken,
+		"SECKILL_PAYMENT_SECRETS=" + s.paymentKey,
 		"SECKILL_AUTH_MODE=header",
 	}
 }

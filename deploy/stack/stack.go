@@ -32,6 +32,7 @@ var ErrNotRunning = errors.New("not running")
 type Stack struct {
 	cfg        Config
 	adminToken string
+	paymentKey string
 	servers    map[string]*server
 	home       *home
 	spawner    *spawner
@@ -51,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{cfg: cfg, adminToken: rand.Text(), spawner: newSpawner()}
+	s := &Stack{cfg: cfg, adminToken: rand.Text(), paymentKey: rand.Text(), spawner: newSpawner()}
 	s.closing, s.beginClose = context.WithCancel(context.Background())
 	if err := s.assemble(); err != nil {
 		return nil, errors.Join(err, s.Close())
