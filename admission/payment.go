@@ -27,6 +27,7 @@ type PaymentResult struct {
 	Row         Row
 	State       PaymentState
 	Replacement string // id under which a late payment buys, the same at every attempt
+	Epoch       int64  // of the gate that may still have the order charged; 0: none
 }
 
 // Pay takes a payment in, once whatever the repeats, and returns its order. An order
@@ -53,6 +54,9 @@ func (s *Service) Pay(ctx context.Context, p Payment) (Row, error) {
 // however many ask, and whatever they do not learn, one unit at most is bought.
 func (s *Service) buyLate(ctx context.Context, p Payment, late PaymentResult) (PaymentResult, error) {
 	row := late.Row
+	if err := s.forget(ctx, late); err != nil {
+		return late, err
+	}
 	a := Ask{Activity: row.Activity, User: row.User, SKU: row.SKU, Quantity: row.Quantity}
 	placed, err := s.placeAs(ctx, a, late.Replacement)
 	if err == nil && placed.ID != late.Replacement {
@@ -67,6 +71,15 @@ func (s *Service) buyLate(ctx context.Context, p Payment, late PaymentResult) (P
 		_, _ = s.Wait(ctx, row.Activity, row.User, late.Replacement)
 	}
 	return s.ledger.FinishLate(ctx, p.ID, refused)
+}
+
+// forget makes sure that the gate has the expired order no longer charged: its own unit
+// and the buyer's own limit must not be what refuses the new one.
+func (s *Service) forget(ctx context.Context, late PaymentResult) error {
+	if late.Epoch == 0 {
+		return &NotReadyError{Activity: late.Row.Activity}
+	}
+	return s.gate.Settle(ctx, late.Row.Activity, late.Epoch, []Outcome{{ID: late.Row.ID}})
 }
 
 // refusedForGood is why a late payment buys nothing: the reason of the order that it

@@ -19,6 +19,8 @@ const (
 	// expiryPage is how many orders one transaction expires, and one run of the gate's
 	// script releases.
 	expiryPage = admission.MaxBatchOrders
+	// expiryTell bounds how long the gates of one page may hold up the next page.
+	expiryTell = 500 * time.Millisecond
 )
 
 var (
@@ -67,6 +69,8 @@ func (e *Expiry) Round(ctx context.Context) (time.Duration, error) {
 // tell brings the dead orders to their gates at once. What does not arrive is left to
 // the release job: the marks are on the rows.
 func (e *Expiry) tell(ctx context.Context, dead []move) {
+	ctx, cancel := context.WithTimeout(ctx, expiryTell)
+	defer cancel()
 	lives := map[gateLife][]string{}
 	ids := make([]string, len(dead))
 	for i, m := range dead {

@@ -27,11 +27,11 @@ type payment struct {
 func (l *Ledger) Pay(ctx context.Context, p admission.Payment) (admission.PaymentResult, error) {
 	var done admission.PaymentResult
 	err := l.moving(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		row, _, err := lockedOrder(ctx, tx, p.Order)
+		row, locks, err := lockedOrder(ctx, tx, p.Order)
 		if err != nil {
 			return err
 		}
-		done = admission.PaymentResult{Row: row}
+		done = admission.PaymentResult{Row: row, Epoch: locks.epoch(row.Activity)}
 		known, err := readPayment(ctx, tx, p.ID, p.Order)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -190,15 +190,18 @@ func (o lateOrder) note(ctx context.Context, tx pgx.Tx, id string, done admissio
 	return note(ctx, tx, "late payment", o.order, end)
 }
 
+// latePage is how many late payments are tried at once.
+const latePage = 16
+
 // latePayments lists payments that are placing for longer than they should, those that
 // were tried longest ago first, and notes that they are tried now.
 func (l *Ledger) latePayments(ctx context.Context) ([]admission.Payment, error) {
 	rows, err := l.pool.Query(ctx, `
 		update payments p set updated_at = now()
 		  from (select id from payments where state = 'placing' and updated_at < now() - interval '2 seconds'
-		         order by updated_at limit 100) d
+		         order by updated_at limit $1) d
 		 where p.id = d.id
-		returning p.id, p.order_id::text, p.amount`)
+		returning p.id, p.order_id::text, p.amount`, latePage)
 	if err != nil {
 		return nil, fmt.Errorf("list late payments: %w", err)
 	}

@@ -15,12 +15,17 @@ func (s *sale) release() *consumer.Release {
 // nobody.
 func (s *sale) cancelled(id string) {
 	s.t.Helper()
+	s.ended(id, "cancelled")
+}
+
+func (s *sale) ended(id, status string) {
+	s.t.Helper()
 	s.exec(`
 		with dead as (
-			update orders o set status = 'cancelled', release_epoch = a.epoch from activities a
+			update orders o set status = $2, release_epoch = a.epoch from activities a
 			 where o.id = $1 and a.id = o.activity_id returning o.activity_id, o.sku_id, o.quantity)
 		update skus s set stock = stock + dead.quantity from dead
-		 where s.activity_id = dead.activity_id and s.sku_id = dead.sku_id`, id)
+		 where s.activity_id = dead.activity_id and s.sku_id = dead.sku_id`, id, status)
 }
 
 func (s *sale) due() int64 {

@@ -61,6 +61,21 @@ func TestRule17LatePaymentBuysAnew(t *testing.T) {
 	s.books("a1", nil)
 }
 
+// Rule 17. The payment comes when the ledger has expired the order and the gate does not
+// know yet: neither the order's own unit nor its buyer's limit stands in the way.
+func TestRule17LatePaymentBeforeTheGateWasTold(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	orders := s.toPay(1, 1, "u")
+	s.ended(orders[0].order, "expired")
+	if late := s.payLate(orders[0].order, "p1"); late.ReplacedBy == "" {
+		t.Errorf("the unit of the expired order was not to be had: %+v", late)
+	}
+	must(t, s.release().Round(t.Context()))
+	s.paidOnce()
+	s.books("a1", nil)
+}
+
 // Rule 17. Where there is no unit, or no room under the limit, the money goes back, for
 // good: a unit that comes free later changes nothing.
 func TestRule17LatePaymentOfNothing(t *testing.T) {

@@ -142,6 +142,10 @@ var safeguards = []safeguard{
 		"s.placeAs(ctx, a, late.Replacement)", "s.placeAs(ctx, a, NewID())", "TestRule17LatePaymentBuysAnew",
 	},
 	{
+		"17", "the gate forgets the expired order before it is asked for another", "admission/payment.go",
+		"if err := s.forget(ctx, late); err != nil {", "if err := error(nil); err != nil {", "TestRule17LatePaymentBeforeTheGateWasTold",
+	},
+	{
 		"17", "another order of the buyer is not what a late payment bought", "admission/payment.go",
 		"err == nil && placed.ID != late.Replacement", "false && placed.ID != late.Replacement", "TestRule17LatePaymentOfNothing",
 	},
@@ -151,7 +155,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"17", "a late payment is finished without its node", "consumer/late_payments.go",
-		"_, err := p.Service.Pay(attempt, one)", "_, err := p.Ledger.Pay(attempt, one)", "TestPoint37LatePaymentOutlivesItsNode",
+		"_, err := p.Service.Pay(attempt, one); err", "_, err := p.Ledger.Pay(attempt, one); err", "TestPoint37LatePaymentOutlivesItsNode",
 	},
 	{
 		"18", "the sweep waits until the log is settled", "admission/sweep.go",
