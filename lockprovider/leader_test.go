@@ -125,12 +125,19 @@ func (c *members) changed(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// acquireLater waits for the name on a goroutine; nil comes out if it fails.
+// acquireLater waits for the name on a goroutine, anew if its own session was lost while
+// no member led; nil comes out if ctx ends first.
 func acquireLater(ctx context.Context, p *lockprovider.Provider, name string) <-chan *lockprovider.Lease {
 	granted := make(chan *lockprovider.Lease, 1)
 	go func() {
-		l, _ := p.Acquire(ctx, name)
-		granted <- l
+		for ctx.Err() == nil {
+			if l, err := p.Acquire(ctx, name); err == nil {
+				granted <- l
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		granted <- nil
 	}()
 	return granted
 }
