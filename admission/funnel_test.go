@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -271,6 +272,10 @@ func TestTickets(t *testing.T) {
 // A breaker opens by the share of calls that fail or are slow, and only by it.
 func TestBreakerOpens(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, breakerOpens)
+}
+
+func breakerOpens(t *testing.T) {
 	for name, tc := range map[string]struct {
 		good, bad, slow int
 		open            bool
@@ -285,7 +290,7 @@ func TestBreakerOpens(t *testing.T) {
 		}
 		for range tc.slow {
 			done := b.watch()
-			time.Sleep(60 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond) // of the bubble's clock: nobody waits
 			done(nil)
 		}
 		for range tc.bad {

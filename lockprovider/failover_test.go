@@ -17,9 +17,14 @@ import (
 // overRedis makes a provider over the Redis at an address.
 func overRedis(t *testing.T, ns string, ttl time.Duration, address string) *lockprovider.Provider {
 	t.Helper()
-	p, err := lockprovider.Open(context.Background(), lockprovider.Config{
-		Backend: "redis", RedisURL: "redis://" + address, Namespace: ns, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
-	})
+	return openProvider(t, lockprovider.Config{Backend: "redis", RedisURL: "redis://" + address, Namespace: ns, TTL: ttl})
+}
+
+// openProvider opens a provider that is closed with the test.
+func openProvider(t *testing.T, c lockprovider.Config) *lockprovider.Provider {
+	t.Helper()
+	c.Logger = slog.New(slog.DiscardHandler)
+	p, err := lockprovider.Open(context.Background(), c)
 	must(t, err)
 	t.Cleanup(func() {
 		end, stop := context.WithTimeout(context.Background(), time.Second)

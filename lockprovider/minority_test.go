@@ -3,7 +3,6 @@ package lockprovider_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -14,16 +13,7 @@ import (
 // overMembers makes a provider that knows the given members.
 func overMembers(t *testing.T, ns string, ttl time.Duration, addresses ...string) *lockprovider.Provider {
 	t.Helper()
-	p, err := lockprovider.Open(context.Background(), lockprovider.Config{
-		Backend: "etcd", EtcdEndpoints: addresses, Namespace: ns, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
-	})
-	must(t, err)
-	t.Cleanup(func() {
-		end, stop := context.WithTimeout(context.Background(), time.Second)
-		defer stop()
-		_ = p.Close(end)
-	})
-	return p
+	return openProvider(t, lockprovider.Config{Backend: "etcd", EtcdEndpoints: addresses, Namespace: ns, TTL: ttl})
 }
 
 // TestEtcdMinority is case K5: a member that has lost the majority answers in bounds, and
