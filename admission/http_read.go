@@ -218,34 +218,50 @@ func (s *Service) List(ctx context.Context, activity, user, before string, limit
 	if err != nil {
 		return nil, AsProblem(err)
 	}
+	// First the gate: an order that is settled meanwhile has a row when the ledger is read.
+	var pending []Reservation
+	if before == "" {
+		if pending, err = s.pendingOf(ctx, p.activity, user); err != nil {
+			return nil, AsProblem(err)
+		}
+	}
 	decided, err := s.ledger.OrdersOf(ctx, activity, user, before, limit)
 	if err != nil {
 		return nil, AsProblem(fmt.Errorf("list a buyer's orders of activity %s: %w", activity, err))
-	}
-	if before != "" {
-		return decided, nil
 	}
 	known := map[string]bool{}
 	for _, row := range decided {
 		known[row.ID] = true
 	}
 	var rows []Row
-	for _, sku := range p.activity.SKUs {
-		charged, err := s.gate.Charged(ctx, activity, sku.ID, user)
+	for _, r := range pending {
+		if known[r.ID] {
+			continue // the gate will be told
+		}
+		row, err := s.undecided(ctx, activity, r)
 		if err != nil {
-			return nil, AsProblem(err)
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return append(rows, decided...), nil
+}
+
+// pendingOf lists what the gate holds as undecided for a buyer.
+func (s *Service) pendingOf(ctx context.Context, a Activity, user string) ([]Reservation, error) {
+	var pending []Reservation
+	for _, sku := range a.SKUs {
+		charged, err := s.gate.Charged(ctx, a.ID, sku.ID, user)
+		if err != nil {
+			return nil, err
 		}
 		for _, r := range charged {
-			if r.State == Pending && !known[r.ID] {
-				row, err := s.undecided(ctx, activity, r)
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
+			if r.State == Pending {
+				pending = append(pending, r)
 			}
 		}
 	}
-	return append(rows, decided...), nil
+	return pending, nil
 }
 
 func (h *Handler) registerReads(api huma.API) {

@@ -246,12 +246,12 @@ func (s *Service) Find(ctx context.Context, activity, user, id string) (Row, err
 	if err != nil {
 		return Row{}, AsProblem(err)
 	}
-	if found && r.User == user {
-		if r.State == Pending {
-			return s.undecided(ctx, activity, r)
-		}
-		// Decided between the two looks.
-		return s.findRow(ctx, activity, user, id)
+	if found && r.User == user && r.State == Pending {
+		return s.undecided(ctx, activity, r)
+	}
+	// Perhaps decided between the two looks.
+	if row, err := s.findRow(ctx, activity, user, id); !errors.Is(err, ErrNoOrder) {
+		return row, err
 	}
 	p, err := s.catalog.get(ctx, activity, snapshotAge)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestLockStoreAway(t *testing.T) {
 	t.Parallel()
 	servers := stacktest.New(t)
 	s := newSale(t, saleOptions{servers: servers})
-	s.open("a1", units("s1", 100, 1))
+	s.open("a1", units("s1", 100_000, 1)) // more than can be sold until the lease ends
 	s.startWorker(workerOptions{})
 	s.startSweep()
 	answers := s.crowd(buyers("a1", 20))

@@ -18,8 +18,9 @@ type attempt struct {
 	value       string // what that key says, the same in every call
 	req         request
 	sess        *session // shared backends only
-	landed      bool     // the store is known to have a key of this attempt
-	unsure      bool     // a call that writes had no answer: it may have arrived, or arrive yet
+	span        Span
+	landed      bool // the store is known to have a key of this attempt
+	unsure      bool // a call that writes had no answer: it may have arrived, or arrive yet
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -39,6 +40,7 @@ func (a *attempt) held() {
 	a.mu.Lock()
 	a.last, a.behind = nil, true
 	a.mu.Unlock()
+	a.span.Event("held")
 }
 
 // lineage is how a hold travels in a context, for re-entry.
@@ -62,7 +64,7 @@ func (c *core) acquire(ctx context.Context, name string, queue bool, opts []Opti
 	}
 	began := c.clock.Now()
 	tctx, span := c.span(ctx, "lock.acquire", slog.String("name", name))
-	l, err := c.pursue(tctx, name, queue, req)
+	l, err := c.pursue(tctx, span, name, queue, req)
 	c.metrics.acquire.Inc()
 	if err != nil {
 		c.metrics.acquireFail.WithLabelValues(failure(err)).Inc()
@@ -99,11 +101,11 @@ func (c *core) request(name string, opts []Option) (request, error) {
 
 // pursue starts the attempt and waits for it, for ctx, the wait limit or the end of
 // the provider, whatever comes first.
-func (c *core) pursue(ctx context.Context, name string, queue bool, req request) (*Lease, error) {
+func (c *core) pursue(ctx context.Context, span Span, name string, queue bool, req request) (*Lease, error) {
 	if !c.begin(false) {
 		return nil, fmt.Errorf("lockprovider: acquire %q: %w", name, ErrClosed)
 	}
-	a := c.newAttempt(name, req)
+	a := c.newAttempt(span, name, req)
 	c.run(func() {
 		defer c.end()
 		c.carry(a, queue)
@@ -148,8 +150,8 @@ func (c *core) waitLimit(queue bool, req request) time.Duration {
 	return d
 }
 
-func (c *core) newAttempt(name string, req request) *attempt {
-	a := &attempt{name: name, req: req, done: make(chan struct{})}
+func (c *core) newAttempt(span Span, name string, req request) *attempt {
+	a := &attempt{name: name, span: span, req: req, done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancel(c.ctx)
 	c.rename(a)
 	return a

@@ -16,7 +16,8 @@ type Tracer interface {
 
 // Span is one acquisition or one hold.
 type Span interface {
-	// Event records renew_failed, lost or released.
+	// Event records, for an acquisition, held (the store named another holder; once for
+	// each look) and granted; for a hold renew_failed, lost or released.
 	Event(name string, attrs ...slog.Attr)
 	// End closes the span; err is nil on success.
 	End(err error)

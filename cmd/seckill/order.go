@@ -55,30 +55,46 @@ func newOrderGetCommand(p *program) *cobra.Command {
 	return cmd
 }
 
-// findOrder looks for a row, then for a reservation at every gate.
+// findOrder looks for a row, then for a reservation at every gate, then for a row
+// again: an order that was settled between the two looks is at no gate.
 func (s *stores) findOrder(ctx context.Context, id string) (admission.Row, error) {
+	row, found, err := s.findRow(ctx, id)
+	if err != nil || found {
+		return row, err
+	}
+	row, found, err = s.findPending(ctx, id)
+	if err != nil || found {
+		return row, err
+	}
+	row, found, err = s.findRow(ctx, id)
+	if err != nil || found {
+		return row, err
+	}
+	return row, fmt.Errorf("order %s: %w: neither a row in the ledger nor waiting at a gate", id, admission.ErrNoOrder)
+}
+
+func (s *stores) findRow(ctx context.Context, id string) (admission.Row, bool, error) {
 	rows, err := s.ledger.Orders(ctx, []string{id})
-	if err != nil {
-		return admission.Row{}, err
-	}
-	if row, ok := rows[id]; ok {
-		return row, nil
-	}
+	row, found := rows[id]
+	return row, found, err
+}
+
+func (s *stores) findPending(ctx context.Context, id string) (admission.Row, bool, error) {
 	activities, err := s.ledger.Activities(ctx)
 	if err != nil {
-		return admission.Row{}, err
+		return admission.Row{}, false, err
 	}
 	for _, activity := range activities {
 		r, ok, err := s.gate.Find(ctx, activity, id)
 		if err != nil {
-			return admission.Row{}, err
+			return admission.Row{}, false, err
 		}
 		if ok && r.State == admission.Pending {
 			a, err := s.ledger.Activity(ctx, activity)
-			return undecided(a, r.Order), err
+			return undecided(a, r.Order), err == nil, err
 		}
 	}
-	return admission.Row{}, fmt.Errorf("order %s: %w: neither a row in the ledger nor waiting at a gate", id, admission.ErrNoOrder)
+	return admission.Row{}, false, nil
 }
 
 // undecided shows a pending reservation as the accepted order that it will be.
@@ -151,29 +167,27 @@ func (p *program) listOrders(ctx context.Context, s *stores, f consumer.OrderFil
 	if _, err := s.ledger.Activity(ctx, f.Activity); err != nil {
 		return err
 	}
-	read := s.ledger.OrdersWhere
-	if f.Status == admission.Accepted {
-		read = s.undecidedWhere
-	}
-	rows, err := read(ctx, f)
-	if err != nil {
-		return err
-	}
-	if f.Status == "" && f.User != "" && f.After == "" { // a buyer's orders are few: show all of them
-		waiting, err := s.undecidedWhere(ctx, f)
-		if err != nil {
+	var waiting, rows []admission.Row
+	var err error
+	// First the gate: an order that is settled meanwhile has a row when the ledger is read.
+	if f.Status == admission.Accepted || f.Status == "" && f.User != "" && f.After == "" { // a buyer's orders are few: show all of them
+		if waiting, err = s.undecidedWhere(ctx, f); err != nil {
 			return err
 		}
-		rows = append(rows, waiting...)
+	}
+	if f.Status != admission.Accepted {
+		if rows, err = s.ledger.OrdersWhere(ctx, f); err != nil {
+			return err
+		}
 	}
 	lines := []orderLine{}
-	for _, row := range rows {
+	for _, row := range append(rows, waiting...) {
 		lines = append(lines, viewOrder(row))
 	}
 	return p.showOrders(map[string]any{"orders": lines}, lines...)
 }
 
-// undecidedWhere lists what is pending at the gate, oldest first.
+// undecidedWhere lists what is pending at the gate and has no row yet, oldest first.
 func (s *stores) undecidedWhere(ctx context.Context, f consumer.OrderFilter) ([]admission.Row, error) {
 	var rows []admission.Row
 	a, err := s.ledger.Activity(ctx, f.Activity)
@@ -186,13 +200,28 @@ func (s *stores) undecidedWhere(ctx context.Context, f consumer.OrderFilter) ([]
 			return rows, err
 		}
 		skip += int64(page.Page)
+		decided, err := s.ledger.Orders(ctx, ids(page.List))
+		if err != nil {
+			return nil, err
+		}
 		for _, o := range page.List {
+			if _, ok := decided[o.ID]; ok {
+				continue // the gate will be told
+			}
 			if (f.User == "" || o.User == f.User) && o.ID > f.After && len(rows) < f.Limit {
 				rows = append(rows, undecided(a, o))
 			}
 		}
 	}
 	return rows, nil
+}
+
+func ids(orders []admission.Order) []string {
+	all := make([]string, 0, len(orders))
+	for _, o := range orders {
+		all = append(all, o.ID)
+	}
+	return all
 }
 
 func (p *program) showOrders(v any, lines ...orderLine) error {

@@ -280,10 +280,14 @@ func restartInWait(e *Env) {
 // on etcd the waiter's connection is silent at that moment.
 func messageLost(e *Env) {
 	p := e.Open()
-	q, x := e.Via()
+	looks := &looks{}
+	q, x := e.viaTraced(looks)
 	a := e.Acquire(p, "n", lockprovider.WithTTL(30*time.Second))
 	got := e.later(q, "n", lockprovider.WithTTL(30*time.Second))
 	e.waiters(p, "n", 1)
+	if e.Backend == "redis" { // it looks at once, and again when it hears: then it sleeps
+		e.Within(soon, "the waiter has looked twice", func() bool { return looks.held.Load() >= 2 })
+	}
 	if e.Backend == "etcd" {
 		x.Hold(false, true)
 	}

@@ -2,7 +2,9 @@ package locktest
 
 import (
 	"context"
+	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"seckill/lockprovider"
@@ -48,3 +50,27 @@ func (e *Env) waiters(p *lockprovider.Provider, name string, n int) {
 
 // isMarker recognises an abort marker of etcd.
 func isMarker(key string) bool { return strings.Contains(key, "/lock/x/") }
+
+// looks counts how often the acquisitions of a provider saw another holder.
+type looks struct{ held atomic.Int64 }
+
+func (l *looks) Start(ctx context.Context, _ string, _ ...slog.Attr) (context.Context, lockprovider.Span) {
+	return ctx, l
+}
+
+func (l *looks) Event(name string, _ ...slog.Attr) {
+	if name == "held" {
+		l.held.Add(1)
+	}
+}
+
+func (l *looks) End(error) {}
+
+// viaTraced is Via for a provider whose looks are counted.
+func (e *Env) viaTraced(l *looks) (*lockprovider.Provider, *Proxy) {
+	e.Helper()
+	x := NewProxy(e.T, e.address)
+	cfg := e.configAt(x.Address())
+	cfg.Tracer = l
+	return e.OpenWith(cfg), x
+}
