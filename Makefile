@@ -3,6 +3,8 @@
 GO ?= go
 LOCK ?= etcd
 ONESHOT ?=
+PAYMENT ?=
+UNPAID ?= 40
 # Two packages at a time: each brings four servers of its own.
 TESTFLAGS ?= -p 2 -timeout 15m
 BENCH ?= .
@@ -15,6 +17,7 @@ GOFUMPT := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
+payment := $(if $(PAYMENT),--payment-window $(PAYMENT) --unpaid $(UNPAID))
 
 .DEFAULT_GOAL := help
 .PHONY: breaks help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
@@ -22,8 +25,8 @@ oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis)
-	@exec bin/seckill-lab run $(oneshot) --lock $(LOCK)
+run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis; PAYMENT=3s UNPAID=40: 40 % of the buyers do not pay in time)
+	@exec bin/seckill-lab run $(oneshot) $(payment) --lock $(LOCK)
 
 test: install-test build ## all tests with the race detector, on real servers
 	$(GO) test -race $(TESTFLAGS) ./...

@@ -20,6 +20,7 @@ type saleReport struct {
 	tally   *tally
 	settled settlement
 	audit   *audit
+	resale  *resale // nil: orders need not be paid
 }
 
 // unsettled is how many admitted orders the ledger has not decided.
@@ -39,6 +40,9 @@ func (r *saleReport) verdict() error {
 	case !r.soldOut():
 		return fmt.Errorf("run: sold %d of %d units: ask with more buyers or requests, or see the answers above",
 			r.audit.live, r.audit.total)
+	case r.resale != nil && r.audit.paid != r.audit.total:
+		return fmt.Errorf("run: %d of %d units are paid after %s: give buyers more time or ask with more of them",
+			r.audit.paid, r.audit.total, short(r.resale.took))
 	}
 	return nil
 }
@@ -52,6 +56,10 @@ func (r *saleReport) text() string {
 	b.WriteString("\n")
 	r.writeCourse(&b)
 	b.WriteString("\n")
+	if r.resale != nil {
+		r.resale.write(&b, r.options)
+		b.WriteString("\n")
+	}
 	r.writeAudit(&b)
 	return b.String()
 }
@@ -110,7 +118,7 @@ func (r *saleReport) writeCourse(b *strings.Builder) {
 	row("sold", "%s of %s", count(r.audit.live), count(r.audit.total))
 	admitted := r.tally.accepted.Load()
 	row("settled", "%s of %s admitted", count(min(r.settled.decided, admitted)), count(admitted))
-	if r.soldOut() {
+	if r.soldOut() && r.resale == nil {
 		row("sold out after", "%s", short(r.tally.lastAdmitted))
 	}
 	if r.unsettled() == 0 {
@@ -136,8 +144,8 @@ func (r *saleReport) writeCourse(b *strings.Builder) {
 
 func (r *saleReport) writeAudit(b *strings.Builder) {
 	a := r.audit
-	fmt.Fprintf(b, "  audit  total %s = stock %s + live %s; gate %s; rejected %s, held %s\n",
-		count(a.total), count(a.stock), count(a.live), count(a.gate), count(a.rejected), count(a.held))
+	fmt.Fprintf(b, "  audit  total %s = stock %s + live %s; gate %s; %srejected %s, held %s\n",
+		count(a.total), count(a.stock), count(a.live), count(a.gate), r.payments(), count(a.rejected), count(a.held))
 	if a.clean() {
 		fmt.Fprintf(b, "         clean: no unit sold twice, no buyer above the limit, every 202 in the ledger, once\n")
 		return
@@ -148,6 +156,23 @@ func (r *saleReport) writeAudit(b *strings.Builder) {
 	if a.more > 0 {
 		fmt.Fprintf(b, "         and %d more\n", a.more)
 	}
+}
+
+func (r *saleReport) payments() string {
+	if r.resale == nil {
+		return ""
+	}
+	return fmt.Sprintf("paid %s, expired %s, ", count(r.audit.paid), count(r.audit.expired))
+}
+
+// write is how the units that were not paid went on to other buyers.
+func (r *resale) write(b *strings.Builder, o runOptions) {
+	fmt.Fprintf(b, "  %s to pay; %d %% of the buyers do not, their orders expire, and the units are sold again\n", o.window, o.unpaid)
+	for _, look := range r.course {
+		fmt.Fprintf(b, "    %s\n", look)
+	}
+	fmt.Fprintf(b, "  all paid after %s; buyers who waited asked %s times; late payments: %s bought a new order, %s are to be refunded\n",
+		short(r.took), count(r.asked), count(r.till.late.Load()), count(r.till.refunds.Load()))
 }
 
 // reasons lists why outcomes are unknown, by name.

@@ -59,6 +59,19 @@ func (s *settlement) watch(ctx context.Context, db *pgx.Conn, start time.Time, l
 	}
 }
 
+// waitFor is watch when the load is over, for settleWait at most.
+func (s *settlement) waitFor(ctx context.Context, db *pgx.Conn, start time.Time, told map[string]uint32) error {
+	waiting, stop := context.WithTimeout(ctx, settleWait)
+	defer stop()
+	over := make(chan struct{})
+	close(over)
+	err := s.watch(waiting, db, start, over, told)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil // too slow: the audit and the report say so
+	}
+	return err
+}
+
 // allDecided looks at the orders themselves: if outcomes are unknown, their rows are in the count as well.
 func allDecided(ctx context.Context, db *pgx.Conn, decided int64, told map[string]uint32) (bool, error) {
 	if decided < int64(len(told)) {
@@ -79,6 +92,7 @@ type stores struct{ postgresURL, redisURL string }
 // audit is what the stores say after a sale, and what does not fit.
 type audit struct {
 	total, stock, live, rejected, held, gate int64
+	paid, expired                            int64 // paid: of live
 	violations                               []string
 	more                                     int // beyond those shown
 }
@@ -170,10 +184,15 @@ func (a *audit) judgeBooks(limit int64, orders []bookedOrder) {
 		switch {
 		case slices.Contains(liveStatuses, o.status):
 			a.live += o.quantity
+			if o.status == "paid" {
+				a.paid += o.quantity
+			}
 			units[o.user] += o.quantity
 		case o.status == "held":
 			a.held++
 			a.violation("order %s of %s is held: it waits for an operator", o.id, o.user)
+		case o.status == "expired":
+			a.expired++
 		case slices.Contains(deadStatuses, o.status):
 			a.rejected++
 		default:

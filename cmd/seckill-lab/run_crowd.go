@@ -63,8 +63,10 @@ func newCrowd(activity, sku string, buyers, requests int, seed uint64) (*crowd, 
 
 // fill is the source of the load. Every second buyer's client sends an Idempotency-Key, the same with each tap;
 // the others rely on the limit of one.
-func (c *crowd) fill(n int64, r *loadRequest) {
-	buyer := c.order[n]
+func (c *crowd) fill(n int64, r *loadRequest) { c.ask(c.order[n], r) }
+
+// ask is the request of one buyer.
+func (c *crowd) ask(buyer uint32, r *loadRequest) {
 	r.Path = append(r.Path[:0], c.path...)
 	r.Body = append(r.Body[:0], c.body...)
 	r.Buyer = appendBuyer(r.Buyer[:0], buyer)
@@ -83,11 +85,12 @@ func buyerName(buyer uint32) string { return string(appendBuyer(nil, buyer)) }
 // tally keeps what the audit must know of the answers. It belongs to the engine's goroutine until the load has
 // ended; the counters can be read meanwhile.
 type tally struct {
-	crowd    *crowd
-	admitted map[string]uint32 // order id answered with 202, and to whom
-	repeated map[string]uint32 // order id answered with 200
-	unknown  map[string]uint32 // order id of an answer that leaves the outcome open
-	faults   []string          // answers that break the contract, the first few
+	buyer    func(n int64) uint32       // of request n
+	sold     func(id string, to uint32) // told of each order answered with 202; must not block
+	admitted map[string]uint32          // order id answered with 202, and to whom
+	repeated map[string]uint32          // order id answered with 200
+	unknown  map[string]uint32          // order id of an answer that leaves the outcome open
+	faults   []string                   // answers that break the contract, the first few
 	faulty   int
 
 	lastAdmitted time.Duration // from the start of the load
@@ -102,14 +105,15 @@ const faultsShown = 10
 
 func newTally(c *crowd) *tally {
 	return &tally{
-		crowd: c, admitted: map[string]uint32{}, repeated: map[string]uint32{}, unknown: map[string]uint32{},
+		buyer: func(n int64) uint32 { return c.order[n] }, sold: func(string, uint32) {},
+		admitted: map[string]uint32{}, repeated: map[string]uint32{}, unknown: map[string]uint32{},
 	}
 }
 
 // heard is told of each answer.
 func (t *tally) heard(a *loadAnswer) {
 	t.answers.Add(1)
-	buyer := t.crowd.order[a.N]
+	buyer := t.buyer(a.N)
 	switch a.Status {
 	case 202:
 		t.accepted.Add(1)
@@ -120,6 +124,7 @@ func (t *tally) heard(a *loadAnswer) {
 			return
 		}
 		t.admitted[string(a.OrderID)] = buyer
+		t.sold(string(a.OrderID), buyer)
 	case 200:
 		if len(a.OrderID) == 0 {
 			t.fault("request %d of %s: 200 without an order id", a.N, buyerName(buyer))

@@ -27,6 +27,7 @@ const (
 type service struct {
 	public, admin string // HOST:PORT
 	token         string
+	paymentKey    string // signs payments
 	logPath       string
 	process       *os.Process
 	gone          chan struct{} // closed when it has ended
@@ -162,10 +163,11 @@ func (s *service) logTail() string {
 
 // sale is an activity as the admin API takes it.
 type sale struct {
-	Title    string    `json:"title"`
-	StartsAt time.Time `json:"starts_at"`
-	EndsAt   time.Time `json:"ends_at"`
-	SKUs     []saleSKU `json:"skus"`
+	Title         string    `json:"title"`
+	StartsAt      time.Time `json:"starts_at"`
+	EndsAt        time.Time `json:"ends_at"`
+	PaymentWindow string    `json:"payment_window,omitempty"`
+	SKUs          []saleSKU `json:"skus"`
 }
 
 type saleSKU struct {
@@ -183,11 +185,23 @@ func (s *service) openSale(ctx context.Context, activity, title, sku string, uni
 // openSKUs creates an activity that began a minute ago and lasts a day, with as many units of each SKU, and opens
 // it.
 func (s *service) openSKUs(ctx context.Context, activity, title string, skus []string, units, limit int64) error {
+	return s.open(ctx, activity, newSale(title, skus, units, limit))
+}
+
+// unitPrice is what a unit costs in every sale of the lab.
+const unitPrice = 9900
+
+func newSale(title string, skus []string, units, limit int64) sale {
 	now := time.Now().UTC().Truncate(time.Second)
 	sale := sale{Title: title, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(24 * time.Hour)}
 	for _, sku := range skus {
-		sale.SKUs = append(sale.SKUs, saleSKU{SKU: sku, Total: units, LimitPerUser: limit, Price: 9900})
+		sale.SKUs = append(sale.SKUs, saleSKU{SKU: sku, Total: units, LimitPerUser: limit, Price: unitPrice})
 	}
+	return sale
+}
+
+// open creates an activity and opens it.
+func (s *service) open(ctx context.Context, activity string, sale sale) error {
 	body, err := json.Marshal(sale)
 	if err != nil {
 		return fmt.Errorf("create activity %s: %w", activity, err)

@@ -93,6 +93,27 @@ func TestRunSellsEverythingOnceAndEnds(t *testing.T) {
 	}
 }
 
+// Four of ten buyers do not pay: their orders expire, and the units are sold again until all are paid.
+func TestRunSellsAgainWhatIsNotPaid(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	cmd := runCommand(t, temp, "--oneshot", "--payment-window", "1s", "--unpaid", "40")
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, &out, &words)
+	}
+	for _, want := range []string{
+		`1s to pay; 40 % of the buyers do not`, `after .* 40 paid, 0 to be paid, [1-9]\d* expired`, `all paid after`,
+		`total 40 = stock 0 \+ live 40; gate 0; paid 40, expired [1-9]`, `clean:`,
+	} {
+		if !regexp.MustCompile(want).Match(out.Bytes()) {
+			t.Errorf("the report has no %q:\n%s", want, &out)
+		}
+	}
+	mustBeEmpty(t, temp)
+}
+
 func TestRunInterruptedEndsInOrder(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
@@ -212,6 +233,9 @@ func TestRunRefusesOptionsThatCannotWork(t *testing.T) {
 		"unknown command":     {"now"},
 		"one request each":    {"--buyers", "5000", "--requests", "4999"},
 		"choose 1 to":         {"--connections", "0"},
+		"whole milliseconds":  {"--payment-window", "1.5ms"},
+		"choose 0 to 80":      {"--payment-window", "1s", "--unpaid", "81"},
+		"too few are left":    {"--payment-window", "1s", "--buyers", "3000"},
 	} {
 		root := rootCommand()
 		root.SetArgs(append([]string{"run"}, options...))

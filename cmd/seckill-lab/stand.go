@@ -63,7 +63,7 @@ func (s *stand) serve(ctx context.Context, program, lock string, env ...string) 
 	if err != nil {
 		return nil, err
 	}
-	serving.token = s.servers.AdminToken()
+	serving.token, serving.paymentKey = s.servers.AdminToken(), s.servers.PaymentKey()
 	return serving, nil
 }
 

@@ -226,10 +226,10 @@ func ids(orders []admission.Order) []string {
 
 func (p *program) showOrders(v any, lines ...orderLine) error {
 	return p.show(v, func(w io.Writer) {
-		_, _ = fmt.Fprintln(w, "ORDER\tACTIVITY\tSKU\tUSER\tQUANTITY\tAMOUNT\tSTATUS\tREASON\tCREATED")
+		_, _ = fmt.Fprintln(w, "ORDER\tACTIVITY\tSKU\tUSER\tQUANTITY\tAMOUNT\tSTATUS\tREASON\tREFUND\tREPLACED BY\tCREATED")
 		for _, o := range lines {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n",
-				o.ID, o.Activity, o.SKU, o.User, o.Quantity, o.Amount, o.Status, orDash(o.Reason), o.CreatedAt)
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n",
+				o.ID, o.Activity, o.SKU, o.User, o.Quantity, o.Amount, o.Status, orDash(o.Reason), orDash(o.Refund), orDash(o.ReplacedBy), o.CreatedAt)
 		}
 	})
 }

@@ -52,5 +52,10 @@ func TestCancelByOperators(t *testing.T) {
 	if want := "eve@desk " + ids["ann"] + " asked by telephone; admin API " + ids["bob"] + " broken lamp"; log != want {
 		t.Errorf("the activity log says %q, want %q", log, want)
 	}
+	i.exec(`update orders set replaced_by = id where user_id = 'bob'`)
+	table := strings.Split(i.must(exitDone, "order", "get", ids["bob"]).stdout, "\n")
+	if !strings.Contains(table[0], "REFUND  REPLACED BY") || !strings.Contains(table[1], " due     "+ids["bob"]) {
+		t.Errorf("refund and replacement are not in the table:\n%s", strings.Join(table, "\n"))
+	}
 	i.must(exitDone, "audit", "--wait", "30s")
 }

@@ -88,6 +88,9 @@ func (s *Stack) Address(name string) string {
 // AdminToken is the random token in Env, new for each stack.
 func (s *Stack) AdminToken() string { return s.adminToken }
 
+// PaymentKey is the random key in Env that signs payments, new for each stack.
+func (s *Stack) PaymentKey() string { return s.paymentKey }
+
 // Env is the configuration of "seckill serve" for this stack, as NAME=value, with
 // lockBackend "etcd" or "redis". The service listens on free ports and prints them,
 // so that several can run beside each other.
