@@ -20,7 +20,7 @@ oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 payment := $(if $(PAYMENT),--payment-window $(PAYMENT) --unpaid $(UNPAID))
 
 .DEFAULT_GOAL := help
-.PHONY: breaks help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
+.PHONY: breaks reference help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench-locks: install build ## lockprovider beside other lock libraries, on the s
 
 soak-locks: install-test ## ten minutes of random faults on the leases of both stores (SEED=n: another schedule; SOAK=1h)
 	LOCKTEST_SOAK=$(SOAK) LOCKTEST_SEED=$(SEED) $(GO) test -race -count 1 -v -run '^TestSoak$$' -timeout 0 ./lockprovider
+
+reference: install build ## write deploy/guides/reference, the example configuration and the outputs that tests compare
+	$(GO) test ./cmd/seckill -run '^(TestReference|TestExampleFile$$|TestOutput$$|TestConfigPrint)' -update
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .

@@ -240,6 +240,13 @@ func (c *commands) checkProgram(program string, words []string) error {
 			return err
 		}
 		children := childrenOf(help)
+		if program == "seckill" && strings.Contains(help, "Every setting is a flag too") {
+			settings, err := c.helpOf([]string{program, "config", "print"})
+			if err != nil {
+				return err
+			}
+			help += settings
+		}
 		name := flagName.FindString(word)
 		switch {
 		case slices.Contains(children, word):
@@ -441,6 +448,7 @@ func checkTheChecks(t *testing.T, r *tree, c *commands) {
 	}
 	for what, err := range map[string]error{
 		"command": c.check([]string{"seckill", "config", "print", "--origin", "-o", "json"}),
+		"setting": c.check([]string{"seckill", "activity", "open", "spring", "--postgres-url", "x"}),
 		"make":    c.check([]string{"make", "run", "ONESHOT=1"}),
 		"path":    r.checkPath("x.md", "consumer/sql/*.sql"),
 		"end":     r.checkPath("x.md", "lua/reserve.lua"),

@@ -14,7 +14,6 @@ import (
 func newActivityCommand(p *program) *cobra.Command {
 	return newGroup(
 		"activity", "Create, open, pause and close sales, change their stock, look at them",
-		newActivityTicketCommand(p),
 		newActivityApplyCommand(p),
 		newActivityShowCommand(p),
 		newActivityListCommand(p),
@@ -23,22 +22,23 @@ func newActivityCommand(p *program) *cobra.Command {
 			long: `Open a sale: move a draft to open and load its gate with total minus live, once
 what an earlier gate accepted is settled (which takes a running worker). Opening
 again changes nothing.`,
-			question: "Open activity %s to buyers?", do: (*operator).open,
+			would: (*stores).wouldOpen, do: (*operator).open,
 		}),
 		newActivityStepCommand(p, activityStep{
 			name: "pause", short: "Admit nobody for now",
-			question: "Pause activity %s?", do: (*operator).pause,
+			would: wouldMove("admits nobody until it is resumed"), do: (*operator).pause,
 		}),
 		newActivityStepCommand(p, activityStep{
 			name: "resume", short: "Admit buyers again",
-			question: "Resume activity %s?", do: (*operator).resume,
+			would: wouldMove("admits buyers again"), do: (*operator).resume,
 		}),
 		newActivityStepCommand(p, activityStep{
 			name: "close", short: "End a sale for good",
-			long:     `End a sale for good: nobody is admitted any more, and the id is not used again.`,
-			question: "Close activity %s for good?", do: (*operator).close,
+			long:  `End a sale for good: nobody is admitted any more, and the id is not used again.`,
+			would: wouldMove("ends for good, and its id is not used again"), do: (*operator).close,
 		}),
 		newActivityStockCommand(p),
+		newActivityTicketCommand(p),
 	)
 }
 
@@ -58,6 +58,7 @@ func newActivityShowCommand(p *program) *cobra.Command {
 			})
 		},
 	}
+	cmd.ValidArgsFunction = p.suggest(false, activityIDs)
 	settingFlags(cmd)
 	return cmd
 }
@@ -103,9 +104,10 @@ func activitiesTable(w io.Writer, views []activityAdminView) {
 
 // activityStep is a step that needs only the activity's id.
 type activityStep struct {
-	name, short, long, question string
+	name, short, long string
 
-	do func(*operator, context.Context, string) (admission.Activity, error)
+	would func(*stores, context.Context, string) (string, error)
+	do    func(*operator, context.Context, string) (admission.Activity, error)
 }
 
 func newActivityStepCommand(p *program, step activityStep) *cobra.Command {
@@ -118,14 +120,9 @@ func newActivityStepCommand(p *program, step activityStep) *cobra.Command {
 	}
 	sure := consentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := p.ask(cmd, sure, fmt.Sprintf(step.question, args[0])); err != nil {
-			return err
-		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			if err := s.belongs(ctx, c); err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(p.onBehalf(ctx, sure), adminTimeout)
+		would := func(ctx context.Context, s *stores) (string, error) { return step.would(s, ctx, args[0]) }
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, _ Config) error {
+			ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 			defer cancel()
 			a, err := step.do(s.operator(p.commandLogger()), ctx, args[0])
 			if err != nil {
@@ -134,6 +131,7 @@ func newActivityStepCommand(p *program, step activityStep) *cobra.Command {
 			return p.showActivity(a)
 		})
 	}
+	cmd.ValidArgsFunction = p.suggest(false, activityIDs)
 	settingFlags(cmd)
 	return cmd
 }

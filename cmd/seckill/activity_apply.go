@@ -59,10 +59,14 @@ A draft may be changed in every way; of an opened sale title and window may.`,
 		if err != nil {
 			return wrongUsage(fmt.Errorf("activity file %s: %w", path, plainError(err)))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Make activity %s what %s says (%d SKUs)?", a.ID, path, len(a.SKUs))); err != nil {
+		if err := p.askable(cmd, sure); err != nil {
 			return err
 		}
 		return p.withStores(cmd, func(ctx context.Context, s *stores, _ Config) error {
+			would := func() (string, error) { return s.wouldApply(ctx, a, path) }
+			if err := p.ask(cmd, sure, would); err != nil {
+				return err
+			}
 			_, a, err := s.operator(p.commandLogger()).put(p.onBehalf(ctx, sure), a)
 			if err != nil {
 				return err

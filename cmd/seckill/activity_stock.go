@@ -34,14 +34,9 @@ they are taken only if so many are free then.`,
 		if err := checkDelta(d, sure.reason); err != nil {
 			return wrongUsage(fmt.Errorf("activity stock: %w", err))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Change the stock of %s in activity %s by %+d?", d.SKU, d.Activity, d.Delta)); err != nil {
-			return err
-		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			if err := s.belongs(ctx, c); err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(p.onBehalf(ctx, sure), adminTimeout)
+		would := func(ctx context.Context, s *stores) (string, error) { return s.wouldStock(ctx, d) }
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, _ Config) error {
+			ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 			defer cancel()
 			a, err := s.operator(p.commandLogger()).stock(ctx, d)
 			if err != nil {
@@ -50,6 +45,7 @@ they are taken only if so many are free then.`,
 			return p.showActivity(a)
 		})
 	}
+	cmd.ValidArgsFunction = p.suggest(false, activityIDs, skuIDs)
 	settingFlags(cmd)
 	return cmd
 }

@@ -40,6 +40,7 @@ of 10 gives ten times the rate of limit.buyer.`,
 	cmd.Flags().IntVar(&t.Weight, "weight", 1, "times the rate of other buyers")
 	cmd.Flags().StringVar(&from, "from", "", "`when` it begins, RFC 3339 with zone (default now)")
 	cmd.Flags().DurationVar(&lasts, "lasts", time.Hour, "how long it lasts")
+	cmd.ValidArgsFunction = p.suggest(false, activityIDs)
 	settingFlags(cmd)
 	return cmd
 }

@@ -52,6 +52,7 @@ and while the gate is open: when the log is settled and no reservation undecided
 		},
 	}
 	cmd.Flags().StringVar(&activity, "activity", "", "`id` of the only activity to audit")
+	p.suggestActivities(cmd)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait until everything is at rest")
 	settingFlags(cmd)
 	return cmd
@@ -74,7 +75,7 @@ func (p *program) audit(ctx context.Context, s *stores, c Config, activity strin
 		return err
 	}
 	if !report.OK {
-		return finding(fmt.Errorf("%d violations: the books do not agree", len(report.Violations)+report.LeftOff))
+		return finding(fmt.Errorf("%s: the books do not agree", counted(len(report.Violations)+report.LeftOff, "violation")))
 	}
 	return nil
 }

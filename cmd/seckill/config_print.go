@@ -42,6 +42,7 @@ func newConfigPrintCommand(p *program) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value came from: flag, env, file or default")
 	settingFlags(cmd)
+	listSettings(cmd)
 	return cmd
 }
 

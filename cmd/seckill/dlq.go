@@ -55,6 +55,7 @@ letter-N). STATUS is what the ledger says of the order now.`,
 	}
 	cmd.Flags().StringVar(&activity, "activity", "", "`id` of the only sale to list")
 	cmd.Flags().IntVar(&limit, "limit", limit, "most letters to list")
+	p.suggestActivities(cmd)
 	settingFlags(cmd)
 	return cmd
 }
@@ -127,6 +128,7 @@ func newDLQShowCommand(p *program) *cobra.Command {
 				return p.showLetter(ctx, s, c, args[0])
 			})
 		},
+		ValidArgsFunction: p.suggest(false, letterIDs),
 	}
 	settingFlags(cmd)
 	return cmd

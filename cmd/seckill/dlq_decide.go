@@ -20,7 +20,7 @@ func newDLQReplayCommand(p *program) *cobra.Command {
 that could not be read is read again and appended to the log. What still cannot be
 settled or read stays a dead letter, and the command ends with 1.`,
 		Example: "  seckill dlq replay 01999999-0000-7000-8000-000000000001\n  seckill dlq replay letter-17 --yes",
-	}, "Decide %d dead letters now?", (*consumer.Desk).Replay)
+	}, "Decided now, by limit and stock", (*consumer.Desk).Replay)
 }
 
 func newDLQDropCommand(p *program) *cobra.Command {
@@ -32,12 +32,12 @@ A message of the log that cannot be read is removed. Needs --reason, which is wr
 to the activity log.`,
 		Example: `  seckill dlq drop 01999999-0000-7000-8000-000000000001 --reason "the buyer was refunded"
   seckill dlq drop letter-17 --reason "written by a test" --yes`,
-	}, "Drop %d dead letters for good?", (*consumer.Desk).Drop)
+	}, "Rejected for good, and their units are for sale again", (*consumer.Desk).Drop)
 }
 
 // newRulingCommand finishes a command that decides dead letters one after another.
 func newRulingCommand(
-	p *program, cmd *cobra.Command, question string,
+	p *program, cmd *cobra.Command, becomes string,
 	rule func(*consumer.Desk, context.Context, string) (consumer.Ruling, error),
 ) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
@@ -46,16 +46,12 @@ func newRulingCommand(
 		if cmd.Name() == "drop" && sure.reason == "" {
 			return wrongUsage(errors.New("dlq drop: give the reason with --reason"))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf(question, len(args))); err != nil {
-			return err
-		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			if err := s.belongs(ctx, c); err != nil {
-				return err
-			}
-			return p.rule(p.onBehalf(ctx, sure), s.desk(p, c), args, rule)
+		would := func(ctx context.Context, s *stores) (string, error) { return s.wouldRule(ctx, args, becomes) }
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error {
+			return p.rule(ctx, s.desk(p, c), args, rule)
 		})
 	}
+	cmd.ValidArgsFunction = p.suggest(true, letterIDs)
 	settingFlags(cmd)
 	return cmd
 }

@@ -155,7 +155,7 @@ func (p *program) doctor(ctx context.Context, c Config) error {
 		return err
 	}
 	if n := d.count(resultFinding); n > 0 {
-		return finding(fmt.Errorf("%d findings", n))
+		return finding(errors.New(counted(n, "finding")))
 	}
 	return nil
 }

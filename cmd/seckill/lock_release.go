@@ -34,13 +34,28 @@ queue gets the lease at once. The tokens stand in seckill lock list.`,
 		if token == 0 {
 			return wrongUsage(errors.New("lock release: give the holder's token with --token; seckill lock list shows it"))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Take %s from the holder with token %d?", name, token)); err != nil {
+		if err := p.askable(cmd, sure); err != nil {
 			return err
 		}
 		return p.withLedger(cmd, func(ctx context.Context, s *stores, c Config) error {
-			return p.releaseLease(p.onBehalf(ctx, sure), s.ledger, c, name, token)
+			provider, end, err := openLeases(ctx, c, c.LockBackend)
+			if err != nil {
+				return err
+			}
+			defer end()
+			if err := p.ask(cmd, sure, func() (string, error) { return wouldRelease(ctx, provider, name, token), nil }); err != nil {
+				return err
+			}
+			return p.releaseLease(p.onBehalf(ctx, sure), provider, s.ledger, c, name, token)
 		})
 	}
+	cmd.ValidArgsFunction = p.suggest(false, leaseNames)
+	_ = cmd.RegisterFlagCompletionFunc("token", func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return p.suggest(false, nil, leaseTokens)(cmd, args[:1], begin)
+	})
 	settingFlags(cmd)
 	return cmd
 }
@@ -56,12 +71,18 @@ func checkLockName(name string) error {
 // maxLockName is the longest name, in bytes, that lockprovider takes.
 const maxLockName = 1024
 
-func (p *program) releaseLease(ctx context.Context, ledger *consumer.Ledger, c Config, name string, token uint64) error {
-	provider, end, err := openLeases(ctx, c, c.LockBackend)
-	if err != nil {
-		return err
+// wouldRelease says whose work ends. Whether the token is the holder's is judged by the
+// release itself.
+func wouldRelease(ctx context.Context, provider *lockprovider.Provider, name string, token uint64) string {
+	now, err := provider.Inspect(ctx, name)
+	if err != nil || now.Token != token {
+		return fmt.Sprintf("Nobody is seen to hold %s under token %d; if somebody does then, it is taken from them.", name, token)
 	}
-	defer end()
+	return fmt.Sprintf("%s is taken from %s (token %d, held since %s), whose work under it is cancelled; waiting for it: %d.",
+		name, now.Owner, token, shownTime(now.Since), now.Waiters)
+}
+
+func (p *program) releaseLease(ctx context.Context, provider *lockprovider.Provider, ledger *consumer.Ledger, c Config, name string, token uint64) error {
 	if err := evict(ctx, provider, ledger, c.LockBackend, name, token); err != nil {
 		return fmt.Errorf("lock release: %w", err)
 	}

@@ -35,16 +35,20 @@ store for every process; a worker that is configured with the former one refuses
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&to, "to", "", "the new `store`: etcd or redis")
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]cobra.Completion{backendEtcd, backendRedis}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&gone, "former-is-gone", false, "do not ask the former store, which will not come back")
 	sure := consentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if to != backendEtcd && to != backendRedis {
 			return wrongUsage(fmt.Errorf("lock switch: --to %q: must be etcd or redis", to))
 		}
-		if err := p.ask(cmd, sure, "Record "+to+" as the store of all leases?"); err != nil {
+		if err := p.askable(cmd, sure); err != nil {
 			return err
 		}
 		return p.withLedger(cmd, func(ctx context.Context, s *stores, c Config) error {
+			if err := p.ask(cmd, sure, func() (string, error) { return s.wouldSwitch(ctx, to) }); err != nil {
+				return err
+			}
 			return p.switchLock(p.onBehalf(ctx, sure), s, c, to, gone)
 		})
 	}

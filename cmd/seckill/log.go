@@ -69,14 +69,9 @@ it may go, and so does seckill log info. The rows of their orders stay in the le
 		if before == 0 {
 			return wrongUsage(errors.New("log trim: give the first message to keep with --before-seq; seckill log info shows how far it may go"))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Throw away every message of the log before %d?", before)); err != nil {
-			return err
-		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			if err := s.belongs(ctx, c); err != nil {
-				return err
-			}
-			removed, err := s.logKeeper().Trim(p.onBehalf(ctx, sure), before)
+		would := func(ctx context.Context, s *stores) (string, error) { return s.wouldTrim(ctx, before) }
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, _ Config) error {
+			removed, err := s.logKeeper().Trim(ctx, before)
 			if err != nil {
 				return err
 			}

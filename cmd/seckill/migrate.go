@@ -28,14 +28,13 @@ Serving does it by itself unless SECKILL_MIGRATE is false. Several may run at on
 	}
 	sure := consentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := p.commandConfig(cmd)
-		if err != nil {
-			return err
-		}
-		if err := p.ask(cmd, sure, "Bring schema "+c.Namespace+" to this release?"); err != nil {
+		if err := p.askable(cmd, sure); err != nil {
 			return err
 		}
 		return p.withLedger(cmd, func(ctx context.Context, s *stores, c Config) error {
+			if err := p.ask(cmd, sure, func() (string, error) { return s.wouldMigrate(ctx, c.Namespace) }); err != nil {
+				return err
+			}
 			n, err := consumer.Migrate(ctx, s.pool, c.Namespace)
 			if err != nil {
 				return err

@@ -50,6 +50,7 @@ func newOrderGetCommand(p *program) *cobra.Command {
 				return p.showOrders(viewOrder(row), viewOrder(row))
 			})
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	settingFlags(cmd)
 	return cmd
@@ -144,6 +145,7 @@ the last id (--after).`,
 	flags.StringVar(&status, "status", "", "the only `status` to list")
 	flags.StringVar(&f.After, "after", "", "`id` of the order after which to begin")
 	flags.IntVar(&f.Limit, "limit", 100, "most orders to list, 1 to 10000")
+	p.suggestActivities(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
 	settingFlags(cmd)
 	return cmd

@@ -32,20 +32,19 @@ buyer may order again. The money of a paid one is marked as due to go back, unle
 		if sure.reason == "" {
 			return wrongUsage(errors.New("order cancel: give the reason with --reason"))
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Cancel order %s?", args[0])); err != nil {
-			return err
+		would := func(ctx context.Context, s *stores) (string, error) {
+			row, err := s.findOrder(ctx, args[0])
+			return wouldCancel(row, refund), err
 		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			if err := s.belongs(ctx, c); err != nil {
-				return err
-			}
-			row, err := s.cancelOrder(p.onBehalf(ctx, sure), s.desk(p, c), args[0], refund)
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error {
+			row, err := s.cancelOrder(ctx, s.desk(p, c), args[0], refund)
 			if err != nil {
 				return err
 			}
 			return p.showOrders(viewOrder(row), viewOrder(row))
 		})
 	}
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	settingFlags(cmd)
 	return cmd
 }

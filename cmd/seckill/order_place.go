@@ -46,14 +46,12 @@ when the command ends with 0, and a worker settles it. Asking again with the sam
 		if err := checkAsk(ask); err != nil {
 			return wrongUsage(fmt.Errorf("order place: %w", err))
 		}
-		question := fmt.Sprintf("Order %d of %s/%s for %s?", ask.Quantity, ask.Activity, ask.SKU, ask.User)
-		if err := p.ask(cmd, sure, question); err != nil {
-			return err
+		would := func(context.Context, *stores) (string, error) {
+			return fmt.Sprintf("An order of %s of %s in activity %s is placed for %s.", counted(ask.Quantity, "unit"), ask.SKU, ask.Activity, ask.User), nil
 		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			return p.place(p.onBehalf(ctx, sure), s, c, ask)
-		})
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error { return p.place(ctx, s, c, ask) })
 	}
+	cmd.ValidArgsFunction = p.suggest(false, activityIDs, skuIDs)
 	settingFlags(cmd)
 	return cmd
 }
@@ -73,9 +71,6 @@ func checkAsk(a admission.Ask) error {
 }
 
 func (p *program) place(ctx context.Context, s *stores, c Config, ask admission.Ask) (err error) {
-	if err := s.belongs(ctx, c); err != nil {
-		return err
-	}
 	service := admission.NewService(s.gate, s.log, s.ledger, admission.Config{
 		QueueLimit: c.QueueLimit, BacklogLimit: c.BacklogLimit, Logger: p.commandLogger(),
 	})

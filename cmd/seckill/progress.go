@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/mattn/go-isatty"
@@ -18,10 +19,11 @@ type progress struct {
 	once sync.Once
 }
 
-// newProgress draws a bar for work that is counted in units such as "messages".
+// newProgress draws a bar, without colours, for work that is counted in units such as
+// "messages".
 func (p *program) newProgress(what, units string) *progress {
 	f, ok := p.stderr.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) {
+	if !ok || !isatty.IsTerminal(f.Fd()) || slices.Contains(p.environ(), "TERM=dumb") {
 		return &progress{}
 	}
 	bars := mpb.New(mpb.WithOutput(f), mpb.WithWidth(40))

@@ -50,6 +50,7 @@ real run ends with an audit: 3 if a law does not hold.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&activity, "activity", "", "`id` of the only activity to reconcile")
+	p.suggestActivities(cmd)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the plan and change nothing")
 	cmd.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long to wait until everything is at rest, before and after")
 	sure := consentFlags(cmd)
@@ -128,7 +129,7 @@ func (p *program) planReconcile(ctx context.Context, r *consumer.Reconcile) erro
 		return err
 	}
 	if n := len(plan.Findings); n > 0 {
-		return finding(fmt.Errorf("%d findings, %d of them can be repaired: seckill reconcile", n, plan.Repairs()))
+		return finding(fmt.Errorf("%s, %d can be repaired by seckill reconcile", counted(n, "finding"), plan.Repairs()))
 	}
 	return nil
 }
@@ -140,11 +141,11 @@ func (p *program) reconcile(ctx context.Context, cmd *cobra.Command, sure *conse
 	}
 	report := plan.Audit
 	var failed error
-	if n := plan.Repairs(); n > 0 {
+	if plan.Repairs() > 0 {
 		if !sure.yes {
 			planTable(p.stderr, plan)
 		}
-		if err := p.ask(cmd, sure, fmt.Sprintf("Make %d repairs?", n)); err != nil {
+		if err := p.ask(cmd, sure, func() (string, error) { return wouldRepair(plan), nil }); err != nil {
 			return err
 		}
 		failed = r.Repair(p.onBehalf(ctx, sure), &plan)
@@ -161,7 +162,7 @@ func (p *program) reconcile(ctx context.Context, cmd *cobra.Command, sure *conse
 	case err != nil || failed != nil:
 		return errors.Join(failed, err)
 	case !report.OK:
-		return finding(fmt.Errorf("%d violations are left: the books do not agree", len(report.Violations)+report.LeftOff))
+		return finding(fmt.Errorf("%s left: the books do not agree", counted(len(report.Violations)+report.LeftOff, "violation")))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type replayFlags struct {
 	since, until string
 }
 
-func (f *replayFlags) register(cmd *cobra.Command) {
+func (f *replayFlags) register(p *program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Source, "source", consumer.ReplayOrders, "where to read: orders (the log) or dead (the dead letters)")
 	flags.StringVar(&f.Mode, "mode", consumer.ReplayRepublish, "republish (workers settle) or apply (settle here, instead of workers)")
@@ -38,6 +38,12 @@ func (f *replayFlags) register(cmd *cobra.Command) {
 	flags.Uint64Var(&f.ToSeq, "to-seq", 0, "last message of the log, by its `number` (default the last there is now)")
 	flags.StringVar(&f.since, "since", "", "only orders reserved at or after this RFC 3339 `time`")
 	flags.StringVar(&f.until, "until", "", "only orders reserved before this RFC 3339 `time`")
+	p.suggestActivities(cmd)
+	for name, choices := range map[string][]cobra.Completion{
+		"source": {consumer.ReplayOrders, consumer.ReplayDead}, "mode": {consumer.ReplayRepublish, consumer.ReplayApply},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
+	}
 }
 
 // selectors are the flags that a resumed replay has already.
@@ -90,7 +96,7 @@ undecided those without a row.`,
 			})
 		},
 	}
-	f.register(cmd)
+	f.register(p, cmd)
 	settingFlags(cmd)
 	return cmd
 }
@@ -99,16 +105,19 @@ func (p *program) planReplay(ctx context.Context, s *stores, c Config, selection
 	if err := s.belongs(ctx, c); err != nil {
 		return err
 	}
-	bar := p.newProgress("reading the log", "messages")
-	defer bar.end()
-	replay := s.replay(p, c)
-	replay.Progress = bar.set
-	summary, err := replay.Plan(ctx, selection)
-	bar.end()
+	summary, err := p.countReplay(ctx, s, c, selection)
 	if err != nil {
 		return err
 	}
 	return writeSummary(p.stdout, summary)
+}
+
+func (p *program) countReplay(ctx context.Context, s *stores, c Config, selection consumer.Selection) (consumer.ReplaySummary, error) {
+	bar := p.newProgress("reading the log", "messages")
+	defer bar.end()
+	replay := s.replay(p, c)
+	replay.Progress = bar.set
+	return replay.Plan(ctx, selection)
 }
 
 // replay makes a replay of this installation.

@@ -39,7 +39,7 @@ hand then come again.`,
   seckill replay run --resume 01999999-0000-7000-8000-000000000001`,
 		Args: cobra.NoArgs,
 	}
-	f.register(cmd)
+	f.register(p, cmd)
 	cmd.Flags().IntVar(&limit, "rate", 0, "most orders a second (default no limit)")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on with the `replay` of this id")
 	sure := consentFlags(cmd)
@@ -58,25 +58,28 @@ hand then come again.`,
 		if err != nil {
 			return wrongUsage(fmt.Errorf("replay run: %w", err))
 		}
-		question := fmt.Sprintf("Pass orders from %s through settlement again by %s?", selection.Source, selection.Mode)
-		if resume != "" {
-			question = "Go on with replay " + resume + "?"
+		would := func(ctx context.Context, s *stores) (string, error) {
+			return p.wouldReplay(ctx, s, c, selection, resume)
 		}
-		if err := p.ask(cmd, sure, question); err != nil {
-			return err
-		}
-		return p.withStores(cmd, func(ctx context.Context, s *stores, c Config) error {
-			return p.runReplay(p.onBehalf(ctx, sure), s, c, selection, resume, limit)
+		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error {
+			return p.runReplay(ctx, s, c, selection, resume, limit)
 		})
 	}
 	settingFlags(cmd)
 	return cmd
 }
 
-func (p *program) runReplay(ctx context.Context, s *stores, c Config, selection consumer.Selection, resume string, limit int) error {
-	if err := s.belongs(ctx, c); err != nil {
-		return err
+// wouldReplay counts what the replay would find.
+func (p *program) wouldReplay(ctx context.Context, s *stores, c Config, selection consumer.Selection, resume string) (string, error) {
+	if resume != "" {
+		run, err := s.ledger.Run(ctx, resume)
+		return fmt.Sprintf("Replay %s (%s) goes on after message %d of %d.", resume, run.Selection.Mode, run.Position, run.To), err
 	}
+	plan, err := p.countReplay(ctx, s, c, selection)
+	return wouldReplay(plan, selection.Mode), err
+}
+
+func (p *program) runReplay(ctx context.Context, s *stores, c Config, selection consumer.Selection, resume string, limit int) error {
 	bar := p.newProgress("replaying", "messages")
 	defer bar.end()
 	out := bar.beside(p.stdout)

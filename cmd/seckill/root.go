@@ -38,6 +38,7 @@ func (p *program) subcommands() []*cobra.Command {
 		newReconcileCommand(p),
 		newDoctorCommand(p),
 		newConfigCommand(p),
+		newCompletionCommand(),
 		newVersionCommand(p),
 	}
 }
@@ -101,15 +102,21 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "seckill",
 		Short: "Flash-sale orders: no unit sold twice, no accepted order lost",
+		Long: `Orders of flash sales: no unit sold twice, no accepted order lost.
+
+Data goes to standard output, words to standard error. Ends with 0 for done, 1 for
+failed, 2 for wrong usage, and 3 for done, but a law does not hold or something was
+found. What changes something says what would happen and asks; without a terminal
+it needs --yes. Nothing is coloured, with or without NO_COLOR.`,
 		Example: `  seckill serve
-  seckill config print --origin
-  seckill version --output json`,
+  seckill activity apply -f spring.yaml
+  seckill audit --wait 30s --output json`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // end writes them
 		SilenceUsage:  true, // one clear line beats a page of flags
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetUsageTemplate(usageTemplate)
+	root.SetUsageFunc(usage)
 	root.SetHelpCommand(newHelpCommand())
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "YAML `file` with settings (environment: SECKILL_CONFIG)")
@@ -121,22 +128,6 @@ func (p *program) rootCommand() *cobra.Command {
 	return root
 }
 
-// newHelpCommand is cobra's help, save that a command that does not exist is wrong
-// usage; cobra alone would print the help of the root and end with 0.
-func newHelpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [command]",
-		Short: "Help about any command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return wrongUsage(fmt.Errorf("help: unknown command %q; seckill help lists them", strings.Join(args, " ")))
-			}
-			return of.Help()
-		},
-	}
-}
-
 // newGroup makes a command that only holds others. Without one of them it is
 // wrong usage; cobra alone would print the help and end with 0.
 func newGroup(name, short string, children ...*cobra.Command) *cobra.Command {
@@ -145,8 +136,9 @@ func newGroup(name, short string, children ...*cobra.Command) *cobra.Command {
 		names[i] = child.Name()
 	}
 	group := &cobra.Command{
-		Use:   name,
-		Short: short,
+		Use:     name,
+		Short:   short,
+		Example: groupExamples(children),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := "no subcommand given"
 			if len(args) > 0 {
@@ -255,22 +247,3 @@ func (f *outputFormat) Set(text string) error {
 		return errors.New("must be table or json")
 	}
 }
-
-// usageTemplate is cobra's own with the examples first: they are what a reader
-// of a help page looks for.
-const usageTemplate = `{{if .HasExample}}Examples:
-{{.Example}}
-
-{{end}}Usage:{{if .HasAvailableSubCommands}}
-  {{.CommandPath}} [command]{{else}}
-  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
-
-Commands:{{range .Commands}}{{if (or .IsAvailableCommand (eq .Name "help"))}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
-
-Global flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`

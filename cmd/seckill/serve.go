@@ -57,6 +57,7 @@ partitions given to other workers.`,
 		},
 	}
 	settingFlags(cmd)
+	listSettings(cmd)
 	return cmd
 }
 
