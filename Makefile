@@ -62,7 +62,7 @@ reference: install build ## write deploy/guides/reference, the example configura
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .
 
-breaks: install-test build ## take each safeguard out and see its test turn red (long; writes cmd/seckill-lab/BREAKS.md)
+breaks: install-test build ## take each safeguard out and see its test turn red (a quarter of an hour; writes cmd/seckill-lab/BREAKS.md)
 	bin/seckill-lab breaks --report cmd/seckill-lab/BREAKS.md
 
 clean: ## delete bin/; the data of stopped stacks stays where it was put

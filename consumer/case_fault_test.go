@@ -3,7 +3,6 @@ package consumer_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -148,36 +147,6 @@ func TestLogMadeAnew(t *testing.T) {
 	if n := queryInt(t, s, `select count(*) from orders where status = 'confirmed'`); n != 400 {
 		t.Errorf("%d live orders, want 400", n)
 	}
-}
-
-// An older copy of the ledger is promoted: what was settled since is settled again
-// from the log, and the gate is rebuilt from what the ledger then knows.
-func TestLedgerFellBack(t *testing.T) {
-	t.Parallel()
-	s := newSale(t, saleOptions{})
-	s.open("a1", units("s1", 300, 1))
-	stop := s.startWorker(workerOptions{})
-	s.startSweep()
-	answers := s.crowd(buyers("a1", 100))
-	s.rest("a1")
-	for _, table := range []string{"activities", "skus", "orders", "partitions"} {
-		exec(t, s, `create table old_`+table+` as table `+table)
-	}
-	answers = append(answers, s.crowd(buyers("a1", 200)[100:])...)
-	s.rest("a1")
-	stop()
-	exec(t, s, `truncate activities, skus, orders, partitions cascade`)
-	for _, table := range []string{"activities", "skus", "orders", "partitions"} {
-		exec(t, s, `insert into `+table+` select * from old_`+table)
-	}
-	s.startWorker(workerOptions{})
-	eventually(t, "the gate is rebuilt", func() (bool, string) {
-		got := s.post(one("a1", "buyer-150"))
-		return got.status == http.StatusOK && got.order == answers[150].order, got.String()
-	})
-	more := s.crowd(buyers("a1", 400))
-	wantCount(t, more, map[string]int{"200": 200, "202": 100, "409 sold-out": 100})
-	s.books("a1", append(answers, more...))
 }
 
 // Worker 1 stalls past AckWait and then acks; worker 2 took over and crashed before

@@ -87,3 +87,26 @@ func TestPoint22NumbersUsedAgain(t *testing.T) {
 		t.Errorf("%d numbers stand for two orders, want 2: nothing was shown", n)
 	}
 }
+
+// Point 24. The log is deleted and begins anew: its numbers are far below the ledger's
+// position. What it has is settled all the same, by itself: there is no sweep here. Red
+// if the position of the old log counts for the new one.
+func TestPoint24NewLogIsSettledFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 20, 1))
+	stop := s.startWorker(workerOptions{})
+	answers := s.oneByOne("u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8")
+	s.rest("a1")
+	stop()
+	must(t, s.log.JetStream().DeleteStream(t.Context(), s.log.StreamName()))
+	_, err := s.log.Stream(t.Context())
+	must(t, err)
+	answers = append(answers, s.oneByOne("v1", "v2")...)
+	if last := s.lastSeq(); last != 2 {
+		t.Fatalf("the new log ends with message %d, want 2, below the settled 8: nothing was shown", last)
+	}
+	s.startWorker(workerOptions{})
+	s.books("a1", answers)
+	s.decided(10, 10)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"seckill/admission"
@@ -216,4 +217,26 @@ func TestRule27StaleHolderIsFenced(t *testing.T) {
 	}
 	_, err = s.ledger.Settle(t.Context(), rightful, delivery(s.epoch(), 1, order("u")), 1)
 	must(t, err)
+}
+
+// The last word on stock is the ledger's own. Units that went between the reads of a
+// settlement and its writes, which the row lock excludes, are not taken: nothing is
+// written. And no statement of anybody brings the stock below none, or above the total.
+func TestStockGuardIsTheLastWord(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 1, 1))
+	s.exec(`create function vanish() returns trigger language plpgsql as $$
+		begin update skus set stock = 0; return new; end $$`)
+	s.exec(`create trigger vanish before insert on orders for each row execute function vanish()`)
+	_, err := s.ledger.Settle(t.Context(), s.take(), delivery(s.epoch(), 1, order("u")), 1)
+	if err == nil || !strings.Contains(err.Error(), "the guard stopped 1 of 1 SKUs") {
+		t.Errorf("settled with no unit left: %v", err)
+	}
+	s.decided(0, 0)
+	for _, stock := range []string{"-1", "total + 1"} {
+		if _, err := s.pool.Exec(t.Context(), `update skus set stock = `+stock); err == nil {
+			t.Errorf("the ledger took %s for a stock", stock)
+		}
+	}
 }
