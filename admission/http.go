@@ -58,7 +58,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 
 // NewAPI puts a documented API on a mux: OpenAPI 3.1 at /openapi.json, errors as
 // problems, no page that loads anything from elsewhere.
-func NewAPI(mux *http.ServeMux, title, version string) huma.API {
+func NewAPI(mux humago.Mux, title, version string) huma.API {
 	c := huma.DefaultConfig(title, version)
 	c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", nil
 	return humago.New(mux, c)
@@ -75,7 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func ServeOrProblem(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	fallback, pattern := mux.Handler(r)
 	// A path that is not clean would be redirected; here it is just unknown.
-	if pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
+	if clean := path.Clean(r.URL.Path); pattern != "" && (clean == r.URL.Path || clean+"/" == r.URL.Path) {
 		mux.ServeHTTP(w, r)
 		return
 	}

@@ -71,17 +71,9 @@ func newActivityListCommand(p *program) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.withLedger(cmd, func(ctx context.Context, s *stores, _ Config) error {
-				ids, err := s.ledger.AllActivities(ctx)
+				views, err := s.operator(p.commandLogger()).list(ctx)
 				if err != nil {
 					return err
-				}
-				views := []activityAdminView{}
-				for _, id := range ids {
-					a, err := s.ledger.Activity(ctx, id)
-					if err != nil {
-						return err
-					}
-					views = append(views, viewActivity(a))
 				}
 				return p.show(map[string]any{"activities": views}, func(w io.Writer) { activitiesTable(w, views) })
 			})

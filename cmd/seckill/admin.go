@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"seckill/admission"
@@ -19,28 +18,26 @@ import (
 const adminTimeout = 30 * time.Second
 
 // adminHandler serves operators, probes and Prometheus.
-func (n *node) adminHandler() http.Handler {
-	mux := http.NewServeMux()
+func (n *node) adminHandler() http.Handler { return n.adminRoutes().handler() }
+
+func (n *node) adminRoutes() *routes {
+	mux := newRoutes(newDoor(n.config.operators()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
+	serveConsole(mux)
 	api := admission.NewAPI(mux, "Seckill operators", readVersion().Version)
 	a := &adminAPI{operator: n.stores.operator(n.logger), changed: func(string) {}}
 	if n.service != nil {
 		a.changed = n.service.Changed
 	}
-	guard := huma.Middlewares{newDoor(n.config.operators()).guard}
-	a.register(api, guard)
-	books := &auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}
-	books.register(api, guard)
-	(&lockAPI{node: n}).register(api, guard)
-	(&orderAPI{node: n}).register(api, guard)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admission.SecureHeaders(w.Header(), r)
-		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
-		defer cancel()
-		admission.ServeOrProblem(mux, w, r.WithContext(ctx))
-	})
+	(&sessionAPI{door: mux.door}).register(api)
+	a.register(api)
+	(&auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}).register(api)
+	(&lockAPI{node: n}).register(api)
+	(&orderAPI{node: n}).register(api)
+	(&logAPI{ledger: n.stores.ledger}).register(api)
+	return mux
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

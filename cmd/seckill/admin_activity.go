@@ -174,16 +174,6 @@ func (a *adminAPI) put(ctx context.Context, in *putInput) (*activityResult, erro
 	return result, err
 }
 
-// onAdminAPI names who changes something in the activity log: the owner of the token,
-// if it has one.
-func onAdminAPI(ctx context.Context, reason string) context.Context {
-	who := "admin API"
-	if name := operatorOf(ctx); name != "" {
-		who += " (" + name + ")"
-	}
-	return consumer.OnBehalf(ctx, consumer.Operator{Name: who, Reason: reason})
-}
-
 type activityPath struct {
 	Activity string `path:"activity"`
 }
@@ -192,12 +182,40 @@ func (a *adminAPI) get(ctx context.Context, in *activityPath) (*activityResult, 
 	return shown(a.operator.ledger.Activity(ctx, in.Activity))
 }
 
+// stepInput is a step of an activity; its body may be left out.
+type stepInput struct {
+	Activity string `path:"activity"`
+	Body     *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"for the activity log"`
+	} `required:"false"`
+}
+
 // by answers with what a step of the operator leaves.
-func (a *adminAPI) by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *activityPath) (*activityResult, error) {
-	return func(ctx context.Context, in *activityPath) (*activityResult, error) {
+func (a *adminAPI) by(step func(context.Context, string) (admission.Activity, error)) func(context.Context, *stepInput) (*activityResult, error) {
+	return func(ctx context.Context, in *stepInput) (*activityResult, error) {
+		reason := ""
+		if in.Body != nil {
+			reason = in.Body.Reason
+		}
 		defer a.changed(in.Activity)
-		return shown(step(onAdminAPI(ctx, ""), in.Activity))
+		return shown(step(onAdminAPI(ctx, reason), in.Activity))
 	}
+}
+
+type activitiesOutput struct {
+	Body struct {
+		Activities []activityAdminView `json:"activities"`
+	}
+}
+
+func (a *adminAPI) list(ctx context.Context, _ *struct{}) (*activitiesOutput, error) {
+	views, err := a.operator.list(ctx)
+	if err != nil {
+		return nil, admission.AsProblem(err)
+	}
+	out := &activitiesOutput{}
+	out.Body.Activities = views
+	return out, nil
 }
 
 func shown(activity admission.Activity, err error) (*activityResult, error) {
@@ -222,14 +240,15 @@ func adminProblem(err error) error {
 	return admission.AsProblem(err)
 }
 
-func (a *adminAPI) register(api huma.API, guard huma.Middlewares) {
+func (a *adminAPI) register(api huma.API) {
 	const path = "/admin/v1/activities/{activity}"
 	operation := func(id, method, path, summary string) huma.Operation {
 		return huma.Operation{
-			OperationID: id, Method: method, Path: path, Summary: summary, Middlewares: guard,
+			OperationID: id, Method: method, Path: path, Summary: summary,
 			Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 		}
 	}
+	huma.Register(api, operation("list-activities", http.MethodGet, "/admin/v1/activities", "All activities with their stock"), a.list)
 	huma.Register(api, operation("put-activity", http.MethodPut, path, "Create or change an activity"), a.put)
 	huma.Register(api, operation("get-activity", http.MethodGet, path, "An activity with its stock"), a.get)
 	huma.Register(api, operation("open-activity", http.MethodPost, path+"/open", "Open it, or make sure that it is"), a.by(a.operator.open))

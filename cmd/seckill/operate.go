@@ -25,6 +25,23 @@ func (s *stores) operator(logger *slog.Logger) *operator {
 	}}
 }
 
+// list reads every activity.
+func (o *operator) list(ctx context.Context) ([]activityAdminView, error) {
+	ids, err := o.ledger.AllActivities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []activityAdminView{}
+	for _, id := range ids {
+		a, err := o.ledger.Activity(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, viewActivity(a))
+	}
+	return views, nil
+}
+
 // put creates an activity or changes what may be changed, and says whether it is new.
 func (o *operator) put(ctx context.Context, a admission.Activity) (created bool, _ admission.Activity, err error) {
 	created, err = o.ledger.Put(ctx, a)
