@@ -20,7 +20,7 @@ oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 payment := $(if $(PAYMENT),--payment-window $(PAYMENT) --unpaid $(UNPAID))
 
 .DEFAULT_GOAL := help
-.PHONY: breaks reference help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
+.PHONY: breaks console reference help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ soak-locks: install-test ## ten minutes of random faults on the leases of both s
 
 reference: install build ## write deploy/guides/reference, the example configuration and the outputs that tests compare
 	$(GO) test ./cmd/seckill -run '^(TestReference|TestExampleFile$$|TestOutput$$|TestConfigPrint)' -update
+
+console: ## build the operators' console again after a change under cmd/seckill/console/ (needs Node 20 and npm)
+	cd cmd/seckill/console && npm ci --no-audit --no-fund && npm run build
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .

@@ -314,7 +314,7 @@ func readTree(t *testing.T) *tree {
 		}
 		relative = filepath.ToSlash(relative)
 		// Other hidden folders are not the project's.
-		if entry.IsDir() && (relative == "bin" || strings.HasPrefix(relative, ".") && relative != ".ci") {
+		if entry.IsDir() && (relative == "bin" || entry.Name() == "node_modules" || strings.HasPrefix(relative, ".") && relative != ".ci") {
 			return filepath.SkipDir
 		}
 		r.files = append(r.files, relative)
