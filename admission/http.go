@@ -99,6 +99,7 @@ func (p *headerProbe) WriteHeader(int)             {}
 
 // place is the hot path: a plain handler, described in the same document.
 func (h *Handler) place(w http.ResponseWriter, r *http.Request) {
+	traced, step := h.service.tracing.ask(r)
 	leave, err := h.config.Funnel.enter(r)
 	defer leave()
 	var ask Ask
@@ -107,12 +108,14 @@ func (h *Handler) place(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		h.service.metrics.admitted(Placed{}, err, 0)
+		step.asked(ask.Activity, Placed{}, err)
 		h.problem(w, r, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.config.Timeout)
+	ctx, cancel := context.WithTimeout(traced, h.config.Timeout)
 	defer cancel()
 	placed, err := h.service.Place(ctx, ask)
+	step.asked(ask.Activity, placed, err)
 	if err != nil {
 		h.problem(w, r, err)
 		return

@@ -7,9 +7,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
+// ordersRoute is where buyers ask for an order.
+const ordersRoute = "/v1/activities/{activity}/orders"
+
 // describePlace serves the order route by hand and writes it into the document.
 func (h *Handler) describePlace(api huma.API) {
-	h.mux.HandleFunc("POST /v1/activities/{activity}/orders", h.place)
+	h.mux.HandleFunc("POST "+ordersRoute, h.place)
 	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
 	one, most, words := 1.0, float64(MaxQuantity), 255
 	placed := map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
@@ -28,7 +31,7 @@ func (h *Handler) describePlace(api huma.API) {
 		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: problem}
 	}
 	api.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "place-order", Method: http.MethodPost, Path: "/v1/activities/{activity}/orders",
+		OperationID: "place-order", Method: http.MethodPost, Path: ordersRoute,
 		Summary: "Ask for units of a SKU",
 		Parameters: []*huma.Param{
 			{Name: "activity", In: "path", Required: true, Schema: text("the sale")},

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // batchesInFlight is how many batches of an activity may wait for the log at once:
@@ -20,6 +22,7 @@ type waiter struct {
 	order Order
 	reply chan reply // of capacity 1: the lane never waits for a buyer
 	state atomic.Int32
+	ask   trace.Span // of the request; nil: not traced
 }
 
 const (
@@ -108,8 +111,10 @@ func (l *lane) run() {
 		}
 		// The publish deadline counts from before the gate is asked.
 		ctx, cancel := context.WithTimeout(l.service.life, PublishDeadline)
+		ctx, step := l.service.tracing.batch(ctx, l.activity, batch)
 		admitted, err := l.reserve(ctx, batch)
 		if err != nil {
+			step.End(err)
 			cancel()
 			<-l.slots
 			fail(batch, err)
@@ -118,6 +123,7 @@ func (l *lane) run() {
 		l.service.work.Go(func() {
 			defer func() { <-l.slots }()
 			defer cancel()
+			defer step.End(nil)
 			l.finish(ctx, admitted)
 		})
 	}

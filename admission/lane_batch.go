@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // admission is a batch after the gate: what to append, and who waits for it.
@@ -51,6 +54,7 @@ func (l *lane) reserve(ctx context.Context, batch []*waiter) (admission, error) 
 func (l *lane) ask(ctx context.Context, epoch int64, orders []Order) ([]Verdict, error) {
 	s := l.service
 	done := s.gateBreaker.watch()
+	ctx, step := s.tracing.Begin(ctx, "reserve", trace.SpanKindClient)
 	verdicts, err := s.gate.Reserve(ctx, l.activity, epoch, s.config.BacklogLimit, orders)
 	var notReady *NotReadyError
 	if errors.As(err, &notReady) {
@@ -58,6 +62,7 @@ func (l *lane) ask(ctx context.Context, epoch int64, orders []Order) ([]Verdict,
 	} else {
 		done(err)
 	}
+	step.End(err)
 	return verdicts, err
 }
 
@@ -65,7 +70,12 @@ func (l *lane) ask(ctx context.Context, epoch int64, orders []Order) ([]Verdict,
 // refuses has answered: the lane turns buyers away for it by itself.
 func (l *lane) append(ctx context.Context, b Batch) error {
 	done := l.service.logBreaker.watch()
-	_, err := l.service.log.Append(ctx, b)
+	ctx, step := l.service.tracing.Begin(ctx, "append", trace.SpanKindProducer)
+	seq, err := l.service.log.Append(ctx, b)
+	if step.Traced() {
+		step.Set(attribute.String("seckill.batch", b.ID), attribute.Int("seckill.batch_size", len(b.Orders)), attribute.Int64("seckill.seq", int64(seq)))
+	}
+	step.End(err)
 	if errors.Is(err, ErrAppendRefused) {
 		done(nil)
 	} else {

@@ -19,10 +19,30 @@ type Metrics struct {
 	streams   prometheus.Gauge
 }
 
+// The values of the labels outcome and reason.
+var (
+	askOutcomes = []string{
+		outcomeAccepted, outcomeRepeated, string(CodeInvalid), string(CodeUnauthenticated), string(CodeDenied),
+		string(CodeTicketRequired), string(CodeTicketInvalid), string(CodeRateLimited), string(CodeNotFound),
+		string(CodeTooLarge), string(CodeMediaType), string(CodeSoldOut), string(CodeLimitReached), string(CodeNotStarted),
+		string(CodeEnded), string(CodeMismatch), string(CodeNotReady), string(CodePaused), string(CodeOverloaded),
+		string(CodeUnknown), string(CodeInternal),
+	}
+	refusals = []string{
+		"in-flight", "denied-address", "address-limit", "denied-buyer", "buyer-limit", "no-ticket", "bad-ticket",
+		"gate-breaker", "log-breaker", "queue", "log", "backlog",
+	}
+)
+
+const (
+	outcomeAccepted = "accepted"
+	outcomeRepeated = "repeated"
+)
+
 // NewMetrics registers the metrics; a nil registerer registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
-	return &Metrics{
+	m := &Metrics{
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_admission_total",
 			Help: "Answers to buyers who asked for an order: accepted, repeated, or the code of the problem.",
@@ -50,22 +70,35 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "seckill_order_streams", Help: "Streams of events of an order that are open on this node.",
 		}),
 	}
+	// From 0 on: the first event of a series that begins with 1 is no increase to Prometheus.
+	for _, outcome := range askOutcomes {
+		m.outcomes.WithLabelValues(outcome)
+	}
+	for _, reason := range refusals {
+		m.refused.WithLabelValues(reason)
+	}
+	return m
 }
 
 func (m *Metrics) admitted(p Placed, err error, took time.Duration) {
-	outcome := "accepted"
+	var problem *Problem
+	if errors.As(err, &problem) && problem.Reason != "" {
+		m.refused.WithLabelValues(problem.Reason).Inc()
+	}
+	m.outcomes.WithLabelValues(outcomeOf(p, err)).Inc()
+	m.latency.Observe(took.Seconds())
+}
+
+// outcomeOf is the word for an answer: accepted, repeated, or the code of the problem.
+func outcomeOf(p Placed, err error) string {
 	var problem *Problem
 	switch {
 	case errors.As(err, &problem):
-		outcome = string(problem.Code)
-		if problem.Reason != "" {
-			m.refused.WithLabelValues(problem.Reason).Inc()
-		}
+		return string(problem.Code)
 	case err != nil:
-		outcome = string(CodeInternal)
+		return string(CodeInternal)
 	case p.Repeat:
-		outcome = "repeated"
+		return outcomeRepeated
 	}
-	m.outcomes.WithLabelValues(outcome).Inc()
-	m.latency.Observe(took.Seconds())
+	return outcomeAccepted
 }

@@ -16,6 +16,7 @@ type Config struct {
 	BacklogLimit int           // undecided orders per activity; default 1,000,000
 	Breaker      BreakerConfig // of Redis and NATS; default: never open
 	Metrics      *Metrics      // default: not registered anywhere
+	Tracing      *Tracing      // default: none
 	Logger       *slog.Logger  // default: slog.Default()
 }
 
@@ -32,6 +33,7 @@ type Service struct {
 	hashes  atomic.Int64 // buyers remembered by all lanes; see mostRemembered
 	config  Config
 	metrics *Metrics
+	tracing *Tracing
 	logger  *slog.Logger
 
 	gateBreaker, logBreaker *breaker
@@ -63,7 +65,7 @@ func NewService(gate *Gate, log *Log, ledger Ledger, c Config) *Service {
 	}
 	s := &Service{
 		gate: gate, log: log, ledger: ledger, catalog: newCatalog(ledger, gate),
-		config: c, metrics: c.Metrics, logger: c.Logger, lanes: map[string]*lane{},
+		config: c, metrics: c.Metrics, tracing: c.Tracing, logger: c.Logger, lanes: map[string]*lane{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.open, s.shut = context.WithCancel(s.life)
@@ -144,7 +146,7 @@ func (s *Service) placeAs(ctx context.Context, a Ask, id string) (Placed, error)
 	}
 	w := &waiter{
 		order: Order{ID: id, User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},
-		reply: make(chan reply, 1),
+		reply: make(chan reply, 1), ask: s.tracing.of(ctx),
 	}
 	if err := s.sick(); err != nil {
 		return Placed{}, err

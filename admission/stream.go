@@ -140,6 +140,7 @@ func (l *Log) Append(ctx context.Context, b Batch) (uint64, error) {
 		return 0, fmt.Errorf("encode batch %s: %w", b.ID, err)
 	}
 	msg := &nats.Msg{Subject: l.subject(b.Activity), Data: data}
+	TraceOnto(ctx, msg)
 	var unknown bool
 	for {
 		seq, err := l.publish(ctx, msg, b.ID)

@@ -70,6 +70,7 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	// One round trip; each statement is a new one, with a snapshot of its own
 	// taken after the lock was granted.
 	var batch pgx.Batch
+	traced := queueTrace(ctx, &batch)
 	if !term.operator {
 		batch.Queue(sqlTerm, term.Partition, term.Number)
 	}
@@ -80,6 +81,11 @@ func readBook(ctx context.Context, tx pgx.Tx, term Term, deliveries []Delivery) 
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { _ = results.Close() }()
 
+	if traced {
+		if _, err := results.Exec(); err != nil {
+			return nil, fmt.Errorf("tell the transaction its trace: %w", err)
+		}
+	}
 	if err := checkTerm(results, term); err != nil {
 		return nil, err
 	}

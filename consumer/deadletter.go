@@ -152,6 +152,7 @@ func (d *DeadLetters) write(ctx context.Context, id string, letter DeadLetter) e
 		return fmt.Errorf("encode dead letter %s: %w", id, err)
 	}
 	msg := &nats.Msg{Subject: d.namespace + ".dead." + letter.Activity, Data: data}
+	admission.TraceOnto(ctx, msg)
 	if _, err := d.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id), jetstream.WithExpectStream(d.StreamName())); err != nil {
 		return fmt.Errorf("write dead letter %s: %w", id, err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"seckill/admission"
 )
 
 const (
@@ -22,12 +24,14 @@ const (
 	eventsAck = 5 * time.Second
 )
 
-// EventsConfig describes the stream of events. All fields are needed.
+// EventsConfig describes the stream of events. All fields are needed, save Tracing (nil:
+// none).
 type EventsConfig struct {
 	Namespace string
 	Replicas  int           // 1, 3 or 5
 	MaxBytes  int64         // of the stream on disk; when it is full, events wait in the outbox
 	MaxAge    time.Duration // older events are dropped; 0: none are, else at least two minutes
+	Tracing   *admission.Tracing
 }
 
 // Events publishes every change of status of every order, for the shop behind: what
@@ -133,25 +137,23 @@ func untilRepeated(page []change) []change {
 func (e *Events) publish(ctx context.Context, changes []change) (done []int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsAck)
 	defer cancel()
-	var acks []jetstream.PubAckFuture
+	var events []sent
 	for _, c := range changes {
-		ack, sent := e.send(c)
-		if sent != nil {
-			err = fmt.Errorf("publish the event of order %s: %w", c.ID, sent)
+		event, refused := e.send(ctx, c)
+		if refused != nil {
+			err = fmt.Errorf("publish the event of order %s: %w", c.ID, refused)
 			break
 		}
-		acks = append(acks, ack)
+		events = append(events, event)
 	}
-	for i, ack := range acks {
-		select {
-		case <-ack.Ok():
+	for i, event := range events {
+		ended := event.acked(ctx)
+		event.step.End(ended)
+		if ended == nil {
 			done = append(done, changes[i].id)
 			continue
-		case refused := <-ack.Err():
-			err = fmt.Errorf("publish the event of order %s: %w", changes[i].ID, refused)
-		case <-ctx.Done():
-			err = fmt.Errorf("publish the event of order %s: no ack: %w", changes[i].ID, ctx.Err())
 		}
+		err = fmt.Errorf("publish the event of order %s: %w", changes[i].ID, ended)
 	}
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
 		err = errors.Join(err, e.Create(ctx)) // a stream that was lost begins anew
@@ -159,15 +161,41 @@ func (e *Events) publish(ctx context.Context, changes []change) (done []int64, e
 	return done, err
 }
 
-func (e *Events) send(c change) (jetstream.PubAckFuture, error) {
+// sent is an event on its way to the disk.
+type sent struct {
+	ack  jetstream.PubAckFuture
+	step admission.Step
+}
+
+// acked waits until the event is on disk or refused, or ctx ends.
+func (s sent) acked(ctx context.Context) error {
+	select {
+	case <-s.ack.Ok():
+		return nil
+	case refused := <-s.ack.Err():
+		return refused
+	case <-ctx.Done():
+		return fmt.Errorf("no ack: %w", ctx.Err())
+	}
+}
+
+func (e *Events) send(ctx context.Context, c change) (sent, error) {
 	event := c.event(e.config.Namespace)
 	data, err := event.encode()
 	if err != nil {
-		return nil, err
+		return sent{}, err
 	}
 	msg := &nats.Msg{
 		Subject: e.config.Namespace + ".events." + c.Activity + "." + string(c.Status), Data: data,
 		Header: nats.Header{"Content-Type": {eventContentType}},
 	}
-	return e.js.PublishMsgAsync(msg, jetstream.WithMsgID(event.ID), jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
+	ctx, step := c.goOn(ctx, e.config.Tracing)
+	if step.Traced() {
+		admission.TraceOnto(ctx, msg)
+	}
+	ack, err := e.js.PublishMsgAsync(msg, jetstream.WithMsgID(event.ID), jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		step.End(err)
+	}
+	return sent{ack, step}, err
 }

@@ -5,7 +5,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"seckill/admission"
 )
+
+// alreadyDecided is the outcome of an order that had been decided before.
+const alreadyDecided = "already"
+
+// settleOutcomes are the values of the label outcome.
+var settleOutcomes = []string{
+	alreadyDecided, string(admission.Confirmed), string(admission.PendingPayment), string(admission.Rejected),
+	string(admission.Held), string(admission.Cancelled),
+}
 
 // Metrics of settlement.
 type Metrics struct {
@@ -20,7 +31,7 @@ type Metrics struct {
 // NewMetrics registers the metrics; a nil registerer registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
-	return &Metrics{
+	m := &Metrics{
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_settle_total", Help: "Orders taken from the log: the status the ledger gave them, or already.",
 		}, []string{"outcome"}),
@@ -43,6 +54,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "seckill_fenced_total", Help: "Settlements refused because another worker had taken the partition.",
 		}),
 	}
+	// From 0 on: the first event of a series that begins with 1 is no increase to Prometheus.
+	for _, outcome := range settleOutcomes {
+		m.outcomes.WithLabelValues(outcome)
+	}
+	return m
 }
 
 func (m *Metrics) settled(decisions []Decision, took time.Duration) {
@@ -50,7 +66,7 @@ func (m *Metrics) settled(decisions []Decision, took time.Duration) {
 	m.batchSize.Observe(float64(len(decisions)))
 	for _, d := range decisions {
 		if d.Already {
-			m.outcomes.WithLabelValues("already").Inc()
+			m.outcomes.WithLabelValues(alreadyDecided).Inc()
 			continue
 		}
 		m.outcomes.WithLabelValues(string(d.Status)).Inc()

@@ -18,6 +18,8 @@ type change struct {
 	id            int64
 	at            time.Time
 	admission.Row // with status and reason as the change left them
+
+	traceparent string // of the transaction that made the change, if it was traced
 }
 
 // changes reads the oldest rows of the outbox.
@@ -37,7 +39,7 @@ func scanChange(r pgx.CollectableRow) (change, error) {
 	var c change
 	var payBefore *time.Time
 	err := r.Scan(&c.id, &c.at, &c.ID, &c.Status, &c.Reason,
-		&c.Activity, &c.SKU, &c.User, &c.Quantity, &c.Amount, &c.CreatedAt, &c.DecidedAt, &payBefore, &c.Refund, &c.ReplacedBy)
+		&c.Activity, &c.SKU, &c.User, &c.Quantity, &c.Amount, &c.CreatedAt, &c.DecidedAt, &payBefore, &c.Refund, &c.ReplacedBy, &c.traceparent)
 	c.PayBefore = fromNull(payBefore)
 	return c, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"seckill/admission"
 	"seckill/lockprovider"
@@ -142,7 +143,9 @@ func (s *settler) portion(messages []message) int {
 
 // settle decides messages, tells the gate and acknowledges. While the ledger is
 // away it tries again, with the deliveries kept alive, until taking or hold ends.
-func (s *settler) settle(taking, hold context.Context, messages []message) error {
+func (s *settler) settle(taking, hold context.Context, messages []message) (err error) {
+	hold, step := s.takeOver(hold, messages)
+	defer func() { step.End(err) }()
 	var deliveries []Delivery
 	for _, m := range messages {
 		if m.broken != nil {
@@ -160,7 +163,9 @@ func (s *settler) settle(taking, hold context.Context, messages []message) error
 	if err := s.Dead.Held(hold, decisions); err != nil {
 		return err
 	}
-	tellGate(hold, s.Gate, s.Logger, decisions)
+	tell, told := s.Tracing.Begin(hold, "tell", trace.SpanKindClient)
+	tellGate(tell, s.Gate, s.Logger, decisions)
+	told.End(nil)
 	notify(s.Log, decisions)
 	if err := s.Dead.Decided(hold, decisions); err != nil {
 		s.Logger.Warn("dead letters of decided orders are left; seckill dlq shows them as decided", "error", err)
@@ -181,7 +186,9 @@ func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, me
 			return nil, err
 		}
 		began := time.Now()
-		decisions, err := s.settleOrIsolate(hold, deliveries, upTo)
+		deciding, step := s.Tracing.Begin(hold, "decide", trace.SpanKindClient)
+		decisions, err := s.settleOrIsolate(deciding, deliveries, upTo)
+		step.End(err)
 		if err == nil {
 			s.term.Reached = max(s.term.Reached, upTo)
 			s.Metrics.settled(decisions, time.Since(began))

@@ -30,6 +30,7 @@ type Worker struct {
 	Leases      *lockprovider.Provider
 	AckWait     time.Duration // of a delivery, before the log delivers it again
 	Metrics     *Metrics
+	Tracing     *admission.Tracing // nil: none
 	Logger      *slog.Logger
 	SharePeriod time.Duration // how often the share is looked at; 0: 250 ms
 }

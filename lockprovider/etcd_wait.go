@@ -157,7 +157,7 @@ func (b *etcdBackend) sleepBehind(ctx context.Context, a *attempt, p place) (sou
 	case <-ended:
 		return wakeMessage
 	case <-timer.C:
-		return "timer"
+		return wakeTimer
 	case <-ctx.Done():
 		return "context"
 	}

@@ -98,4 +98,7 @@ func (m *metrics) begin() {
 		m.acquireFail.WithLabelValues(k.word)
 	}
 	m.acquireFail.WithLabelValues(otherFailure)
+	for _, source := range []string{wakeMessage, wakeResubbed, wakeTimer} {
+		m.wakeup.WithLabelValues(source)
+	}
 }

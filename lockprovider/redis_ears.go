@@ -14,6 +14,7 @@ const (
 	earsCheck    = 3 * time.Second
 	wakeMessage  = "message"
 	wakeResubbed = "resubscribe"
+	wakeTimer    = "timer"
 )
 
 // ears is the one subscriber connection of a provider: a wake-up channel per name

@@ -125,7 +125,7 @@ func (b *redisBackend) doze(ctx context.Context, t *topic, left time.Duration) e
 	case source := <-t.wake:
 		b.core.metrics.wakeup.WithLabelValues(source).Inc()
 	case <-timer.C:
-		b.core.metrics.wakeup.WithLabelValues("timer").Inc()
+		b.core.metrics.wakeup.WithLabelValues(wakeTimer).Inc()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

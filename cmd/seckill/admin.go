@@ -25,6 +25,7 @@ func (n *node) adminRoutes() *routes {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
+	serveProfiles(mux)
 	serveConsole(mux)
 	api := admission.NewAPI(mux, "Seckill operators", readVersion().Version)
 	a := &adminAPI{operator: n.stores.operator(n.logger), changed: func(string) {}}

@@ -66,7 +66,9 @@ type node struct {
 	config   Config
 	stores   *stores
 	registry *prometheus.Registry
+	tracing  *admission.Tracing // nil: none
 	logger   *slog.Logger
+	instance string
 
 	tellDurability func() // logs what a 202 is worth
 
@@ -86,7 +88,15 @@ func (p *program) serve(ctx context.Context, c Config) error {
 	if err := s.join(ctx, c); err != nil {
 		return err
 	}
-	n := &node{config: c, stores: s, registry: newRegistry(), logger: logger, tellDurability: warnDurability(ctx, c, logger)}
+	n := &node{
+		config: c, stores: s, registry: newRegistry(), logger: logger, instance: instanceName(),
+		tellDurability: warnDurability(ctx, c, logger),
+	}
+	endTraces, err := n.startTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	registerPool(n.registry, s.pool)
 	return n.run(ctx, p)
 }
@@ -176,7 +186,7 @@ func (n *node) listenPublic(ctx context.Context) (net.Listener, error) {
 	n.service = admission.NewService(n.stores.gate, n.stores.log, n.stores.ledger, admission.Config{
 		QueueLimit: n.config.QueueLimit, BacklogLimit: n.config.BacklogLimit,
 		Breaker: admission.BreakerConfig{Percent: n.config.BreakerPercent, Slow: n.config.BreakerSlow},
-		Metrics: admission.NewMetrics(n.registry), Logger: n.logger,
+		Metrics: admission.NewMetrics(n.registry), Tracing: n.tracing, Logger: n.logger,
 	})
 	return n.listen(ctx, "HTTP", n.config.HTTPAddr, n.config.HTTPTLSCert, n.config.HTTPTLSKey)
 }
@@ -231,7 +241,9 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 		nc.Close()
 		return nil, err
 	}
-	events, err := consumer.NewEvents(n.stores.ledger, nc, n.config.events(), n.logger)
+	published := n.config.events()
+	published.Tracing = n.tracing
+	events, err := consumer.NewEvents(n.stores.ledger, nc, published, n.logger)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -239,10 +251,9 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	if err := events.Create(start); err != nil {
 		n.logger.Warn("the stream of events is not there; events wait in the ledger until it is", "error", err)
 	}
-	instance := instanceName()
 	leases, err := n.config.leases(n.config.LockBackend)
 	if err == nil {
-		leases.Instance, leases.Registerer, leases.Logger = instance, n.registry, n.logger
+		leases.Instance, leases.Registerer, leases.Logger = n.instance, n.registry, n.logger
 		n.leases, err = lockprovider.Open(start, leases)
 	}
 	if err != nil {
@@ -251,8 +262,8 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	}
 	n.worker = nc
 	w := &consumer.Worker{
-		Instance: instance, Ledger: n.stores.ledger, Log: log, Gate: n.stores.gate, Dead: dead,
-		Leases: n.leases, AckWait: n.config.LogAckWait, Metrics: consumer.NewMetrics(n.registry), Logger: n.logger,
+		Instance: n.instance, Ledger: n.stores.ledger, Log: log, Gate: n.stores.gate, Dead: dead,
+		Leases: n.leases, AckWait: n.config.LogAckWait, Metrics: consumer.NewMetrics(n.registry), Tracing: n.tracing, Logger: n.logger,
 	}
 	sweep := &admission.Sweep{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger}
 	gates := &consumer.Rebuilder{
