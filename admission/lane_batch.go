@@ -173,6 +173,9 @@ func (l *lane) finish(ctx context.Context, a admission) {
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("the ack of batch %s came after the publish deadline: %w", a.batch.ID, ErrAppendUnknown)
 	}
+	if err != nil { // before anybody is told: who asks next is turned away
+		l.refused(a.batch, err)
+	}
 	for i, w := range a.waiters {
 		if !a.waits[i] {
 			continue
@@ -183,9 +186,6 @@ func (l *lane) finish(ctx context.Context, a admission) {
 			a.replies[i] = reply{err: p}
 		}
 		w.reply <- a.replies[i]
-	}
-	if err != nil {
-		l.refused(a.batch, err)
 	}
 }
 

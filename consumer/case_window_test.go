@@ -48,11 +48,10 @@ func TestCase31WindowToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	s := newSale(t, saleOptions{})
 	shanghai := time.FixedZone("", 8*60*60)
-	starts := s.now().Add(1500 * time.Millisecond).Truncate(time.Millisecond)
+	starts := s.now().Add(2500 * time.Millisecond).Truncate(time.Millisecond)
 	ends := starts.Add(time.Second)
 	s.put("a1", admission.Activity{StartsAt: starts.In(shanghai), EndsAt: ends.UTC(), SKUs: []admission.SKU{units("s1", 1_000_000, 1)}})
 	s.openGate("a1")
-	s.startWorker(workerOptions{})
 
 	// One buyer after another, straight at the gate, with its clock read before and
 	// after: where both lie on one side of an edge, the verdict is known.

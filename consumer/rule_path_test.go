@@ -42,8 +42,8 @@ func TestRule04And22PendingIsDecidedBeforeTheSnapshot(t *testing.T) {
 	e, o := s.epoch(), order("u")
 	s.reserve(e, o) // and its node dies
 	s.startWorker(workerOptions{})
-	n, err := s.rebuild().Run(t.Context(), "a1")
-	must(t, err)
+	s.openGate("a1")
+	n := s.epoch()
 	all := s.messages()
 	if len(all) != 1 || all[0].Epoch != e || all[0].Orders[0].ID != o.ID {
 		t.Fatalf("the log has %+v, want the order under epoch %d", all, e)
@@ -85,7 +85,7 @@ func TestRule09And22AppendUnderWayCounts(t *testing.T) {
 	if _, err := s.log.Append(ctx, b); err != nil {
 		t.Fatalf("the append took longer than the deadline: nothing can be shown: %v", err)
 	}
-	must(t, <-done)
+	s.rebuiltBy("a1", func() error { return <-done })
 	if got := queryInt(t, s, `select count(*) from orders where id = $1 and status = 'confirmed'`, o.ID); got != 1 {
 		t.Error("an order whose ack came within the deadline is not live")
 	}
@@ -119,8 +119,7 @@ func TestRule06OlderEpochIsReadAgain(t *testing.T) {
 	s.open("a1", units("s1", 10, 1))
 	s.startWorker(workerOptions{})
 	first := s.post(one("a1", "u"))
-	_, err := s.rebuild().Run(t.Context(), "a1")
-	must(t, err)
+	s.openGate("a1")
 	second, again := s.post(one("a1", "v")), s.post(one("a1", "u"))
 	wantCount(t, []answer{first, second, again}, map[string]int{"202": 2, "200": 1})
 	s.books("a1", []answer{first, second})

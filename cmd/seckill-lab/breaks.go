@@ -24,7 +24,7 @@ const (
 	breakTimeout = 3 * time.Minute
 	// breaksAtOnce is how many safeguards are off at once for each processor, each in a
 	// program of its own: most tests wait, for a deadline or for a minute that is over.
-	breaksAtOnce = 2
+	breaksAtOnce = 3
 )
 
 func newBreaksCommand() *cobra.Command {
