@@ -172,11 +172,8 @@ type commands struct {
 
 func buildCommands(t *testing.T) *commands {
 	t.Helper()
-	c := &commands{dir: t.TempDir(), help: map[string]string{}}
-	out, err := exec.Command("go", "build", "-o", c.dir, "./seckill", "./seckill-lab").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	buildPrograms(t)
+	c := &commands{dir: filepath.Join("..", "bin"), help: map[string]string{}}
 	text, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
