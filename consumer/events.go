@@ -46,6 +46,7 @@ type EventsConfig struct {
 // It may run anywhere; one at a time is enough.
 type Events struct {
 	ledger *Ledger
+	nc     *nats.Conn
 	js     jetstream.JetStream
 	config EventsConfig
 	logger *slog.Logger
@@ -58,7 +59,7 @@ func NewEvents(ledger *Ledger, nc *nats.Conn, c EventsConfig, logger *slog.Logge
 	if err != nil {
 		return nil, fmt.Errorf("open the stream of events: %w", err)
 	}
-	return &Events{ledger: ledger, js: js, config: c, logger: logger}, nil
+	return &Events{ledger: ledger, nc: nc, js: js, config: c, logger: logger}, nil
 }
 
 // StreamName is the name of the JetStream stream.
@@ -77,6 +78,8 @@ func (e *Events) Create(ctx context.Context) error {
 		MaxAge:      e.config.MaxAge,
 		Duplicates:  2 * time.Minute,
 		AllowDirect: true,
+
+		AllowAtomicPublish: true,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("create stream %s: %w", e.StreamName(), err)
@@ -137,23 +140,44 @@ func untilRepeated(page []change) []change {
 func (e *Events) publish(ctx context.Context, changes []change) (done []int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsAck)
 	defer cancel()
-	var events []sent
-	for _, c := range changes {
-		event, refused := e.send(ctx, c)
+	out := make([]outgoing, len(changes))
+	for i, c := range changes {
+		if out[i], err = e.message(ctx, c); err != nil {
+			return nil, fmt.Errorf("write the event of order %s: %w", c.ID, err)
+		}
+	}
+	if e.together(ctx, out) != nil {
+		return e.singly(ctx, out)
+	}
+	for _, o := range out {
+		o.step.End(nil)
+		done = append(done, o.id)
+	}
+	return done, nil
+}
+
+// singly sends each event by itself.
+func (e *Events) singly(ctx context.Context, out []outgoing) (done []int64, err error) {
+	var acks []jetstream.PubAckFuture
+	for _, o := range out {
+		ack, refused := e.js.PublishMsgAsync(o.msg, jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
 		if refused != nil {
-			err = fmt.Errorf("publish the event of order %s: %w", c.ID, refused)
+			err = fmt.Errorf("publish the event of order %s: %w", o.ID, refused)
 			break
 		}
-		events = append(events, event)
+		acks = append(acks, ack)
 	}
-	for i, event := range events {
-		ended := event.acked(ctx)
-		event.step.End(ended)
+	for i, o := range out {
+		ended := err
+		if i < len(acks) {
+			ended = acked(ctx, acks[i])
+		}
+		o.step.End(ended)
 		if ended == nil {
-			done = append(done, changes[i].id)
+			done = append(done, o.id)
 			continue
 		}
-		err = fmt.Errorf("publish the event of order %s: %w", changes[i].ID, ended)
+		err = fmt.Errorf("publish the event of order %s: %w", o.ID, ended)
 	}
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
 		err = errors.Join(err, e.Create(ctx)) // a stream that was lost begins anew
@@ -161,41 +185,38 @@ func (e *Events) publish(ctx context.Context, changes []change) (done []int64, e
 	return done, err
 }
 
-// sent is an event on its way to the disk.
-type sent struct {
-	ack  jetstream.PubAckFuture
-	step admission.Step
-}
-
-// acked waits until the event is on disk or refused, or ctx ends.
-func (s sent) acked(ctx context.Context) error {
+// acked waits until an event is on disk or refused, or ctx ends.
+func acked(ctx context.Context, ack jetstream.PubAckFuture) error {
 	select {
-	case <-s.ack.Ok():
+	case <-ack.Ok():
 		return nil
-	case refused := <-s.ack.Err():
+	case refused := <-ack.Err():
 		return refused
 	case <-ctx.Done():
 		return fmt.Errorf("no ack: %w", ctx.Err())
 	}
 }
 
-func (e *Events) send(ctx context.Context, c change) (sent, error) {
+// outgoing is a change on its way to the stream.
+type outgoing struct {
+	change
+	msg  *nats.Msg
+	step admission.Step
+}
+
+func (e *Events) message(ctx context.Context, c change) (outgoing, error) {
 	event := c.event(e.config.Namespace)
 	data, err := event.encode()
 	if err != nil {
-		return sent{}, err
+		return outgoing{}, err
 	}
 	msg := &nats.Msg{
 		Subject: e.config.Namespace + ".events." + c.Activity + "." + string(c.Status), Data: data,
-		Header: nats.Header{"Content-Type": {eventContentType}},
+		Header: nats.Header{"Content-Type": {eventContentType}, jetstream.MsgIDHeader: {event.ID}},
 	}
 	ctx, step := c.goOn(ctx, e.config.Tracing)
 	if step.Traced() {
 		admission.TraceOnto(ctx, msg)
 	}
-	ack, err := e.js.PublishMsgAsync(msg, jetstream.WithMsgID(event.ID), jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
-	if err != nil {
-		step.End(err)
-	}
-	return sent{ack, step}, err
+	return outgoing{c, msg, step}, nil
 }

@@ -40,7 +40,7 @@ func (s *sale) publishAll(e *consumer.Events) {
 // stored is an event with the subject it came under.
 type stored struct {
 	consumer.Event
-	subject string
+	subject, batch string
 }
 
 // events reads the stream: what it has of each order, in its order.
@@ -54,7 +54,7 @@ func (s *sale) events() map[string][]stored {
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq && info.State.Msgs > 0; seq++ {
 		m, err := stream.GetMsg(s.t.Context(), seq)
 		must(s.t, err)
-		e := stored{subject: m.Subject}
+		e := stored{subject: m.Subject, batch: m.Header.Get("Nats-Batch-Id")}
 		must(s.t, json.Unmarshal(m.Data, &e.Event))
 		if kind := m.Header.Get("Content-Type"); kind != "application/cloudevents+json" {
 			s.t.Errorf("event %s has content type %q", e.ID, kind)
@@ -139,6 +139,9 @@ func TestEventsOfEveryChange(t *testing.T) {
 
 	of := s.told()
 	for i, id := range ids {
+		if first := of[id][0].batch; first == "" || first != of[ids[0]][0].batch {
+			t.Errorf("order %d: its first event came with batch %q, that of the first with %q: want one, of all that waited", i, first, of[ids[0]][0].batch)
+		}
 		want := "confirmed"
 		if i < 10 {
 			want += " paid"
