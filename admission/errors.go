@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,8 @@ type Problem struct {
 	Members    map[string]any    // further members, such as orders or starts_at
 	Header     map[string]string // further headers, such as Allow
 	Cause      error             // for the log, never shown
+
+	encoded []byte // the body, if it was written beforehand
 }
 
 func (p *Problem) Error() string {
@@ -164,7 +167,20 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	p.setHeaders(h)
 	h.Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p.body()) // the buyer is gone if this fails
+	if p.encoded != nil {
+		_, _ = w.Write(p.encoded) // the buyer is gone if this fails
+		return
+	}
+	_ = json.NewEncoder(w).Encode(p.body())
+}
+
+// ready writes the body beforehand, of a problem that is answered many times and does
+// not change any more.
+func (p *Problem) ready() *Problem {
+	var b bytes.Buffer
+	_ = json.NewEncoder(&b).Encode(p.body()) // strings and numbers
+	p.encoded = b.Bytes()
+	return p
 }
 
 func (p *Problem) setHeaders(h http.Header) {

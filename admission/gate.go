@@ -144,7 +144,7 @@ func (g *Gate) Reserve(ctx context.Context, activity string, epoch int64, backlo
 	args = append(args, epoch, backlog)
 	for i := range orders {
 		o := &orders[i]
-		args = append(args, o.ID, o.User, o.SKU, o.Quantity, o.Key)
+		args = append(args, GateID(o.ID), o.User, o.SKU, o.Quantity, o.Key)
 	}
 	keys := g.keys(activity, "gate", "stock", "orders", "buyers", "keys", "pending")
 	reply, err := g.run(ctx, reserveScript, keys, args)
@@ -178,6 +178,7 @@ func readVerdict(asked Order, reply string) (Verdict, error) {
 		return Verdict{Kind: VerdictReserved, Reservation: Reservation{Order: asked, State: Pending}}, nil
 	case "known":
 		id, record, _ := strings.Cut(rest, " ")
+		id = FromGateID(id)
 		r, err := decodeReservation(id, record)
 		kind := VerdictKnown
 		// A resend after a lost reply finds what the first run did.
@@ -186,7 +187,7 @@ func readVerdict(asked Order, reply string) (Verdict, error) {
 		}
 		return Verdict{Kind: kind, Reservation: r}, err
 	case "limit":
-		return Verdict{Kind: VerdictLimit, Orders: strings.Fields(rest)}, nil
+		return Verdict{Kind: VerdictLimit, Orders: fromGateIDs(strings.Fields(rest))}, nil
 	}
 	if kind, ok := plain[word]; ok {
 		return Verdict{Kind: kind}, nil
@@ -223,7 +224,7 @@ func (g *Gate) Settle(ctx context.Context, activity string, epoch int64, outcome
 			if o.Live {
 				word = "live"
 			}
-			args = append(args, o.ID, word)
+			args = append(args, GateID(o.ID), word)
 		}
 		keys := g.keys(activity, "gate", "stock", "orders", "buyers", "pending")
 		reply, err := g.run(ctx, settleScript, keys, args)

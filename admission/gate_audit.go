@@ -78,7 +78,7 @@ func (g *Gate) Records(ctx context.Context, activity string, cursor uint64) (Rec
 		return page, 0, fmt.Errorf("scan the records of the gate of activity %s: %w", activity, err)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		page.add(pairs[i], pairs[i+1])
+		page.add(FromGateID(pairs[i]), pairs[i+1])
 	}
 	return page, next, nil
 }
@@ -104,7 +104,11 @@ func (g *Gate) recordsOf(ctx context.Context, activity string, ids []string) (Re
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	var page Records
-	values, err := g.redis.HMGet(ctx, g.key(activity, "orders"), ids...).Result()
+	fields := make([]string, len(ids))
+	for i, id := range ids {
+		fields[i] = GateID(id)
+	}
+	values, err := g.redis.HMGet(ctx, g.key(activity, "orders"), fields...).Result()
 	if err != nil {
 		return page, fmt.Errorf("read %d records of the gate of activity %s: %w", len(ids), activity, err)
 	}

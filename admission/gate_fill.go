@@ -62,7 +62,7 @@ func (g *Gate) Fill(ctx context.Context, n int64, s Snapshot) error {
 		chunk := rows[:min(len(rows), fillChunk)]
 		rows = rows[len(chunk):]
 		for _, row := range chunk {
-			args = append(args, row.ID, recordOf(row).encode())
+			args = append(args, GateID(row.ID), recordOf(row).encode())
 		}
 		if err := g.step(ctx, "fill", s.Activity.ID, fillScript, keys, args); err != nil {
 			return err

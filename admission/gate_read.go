@@ -74,7 +74,7 @@ func (g *Gate) View(ctx context.Context, activity string) (GateView, error) {
 func (g *Gate) Find(ctx context.Context, activity, id string) (Reservation, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	record, err := g.redis.HGet(ctx, g.key(activity, "orders"), id).Result()
+	record, err := g.redis.HGet(ctx, g.key(activity, "orders"), GateID(id)).Result()
 	if err == redis.Nil {
 		return Reservation{}, false, nil
 	}
@@ -127,7 +127,7 @@ func (g *Gate) Pending(ctx context.Context, activity string, before time.Time, s
 		return PendingOrders{}, fmt.Errorf("read pending orders of activity %s: %w", activity, err)
 	}
 	for i, id := range ids.Val() {
-		r, err := decodeReservation(id, text(records[i]))
+		r, err := decodeReservation(FromGateID(id), text(records[i]))
 		if err != nil {
 			return PendingOrders{}, err
 		}

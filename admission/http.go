@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,7 @@ func NewHandler(s *Service, c HTTPConfig) *Handler {
 		c.Logger = slog.Default()
 	}
 	h := &Handler{service: s, config: c, mux: http.NewServeMux()}
+	Unknown(h.mux)
 	api := NewAPI(h.mux, "Seckill", c.Version)
 	h.describePlace(api)
 	h.registerReads(api)
@@ -70,32 +72,44 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ServeOrProblem(h.mux, w, r)
 }
 
-// ServeOrProblem serves a request from a mux; an unknown path or method is
-// answered with a problem.
-func ServeOrProblem(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
-	fallback, pattern := mux.Handler(r)
-	// A path that is not clean would be redirected; here it is just unknown.
-	if clean := path.Clean(r.URL.Path); pattern != "" && (clean == r.URL.Path || clean+"/" == r.URL.Path) {
-		mux.ServeHTTP(w, r)
-		return
-	}
-	// The mux knows which methods the path has; only its words are replaced.
-	probe := &headerProbe{header: http.Header{}}
-	fallback.ServeHTTP(probe, r)
-	if allow := probe.header.Get("Allow"); allow != "" {
-		p := NewProblem(CodeMethod, "%s is not a method of %s; it has %s.", r.Method, r.URL.Path, allow)
-		p.Header = map[string]string{"Allow": allow}
-		p.Write(w)
-		return
-	}
-	NewProblem(CodeNotFound, "There is nothing at %s; see /openapi.json.", r.URL.Path).Write(w)
+// Unknown makes a mux answer an unknown path or method with a problem.
+func Unknown(mux *http.ServeMux) {
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { unknown(mux, w, r) })
 }
 
-type headerProbe struct{ header http.Header }
+// ServeOrProblem serves a request from a mux that Unknown was called for.
+func ServeOrProblem(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	// A path that is not clean would be redirected; here it is just unknown.
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+		nothingAt(r.URL.Path).Write(w)
+		return
+	}
+	mux.ServeHTTP(w, r)
+}
 
-func (p *headerProbe) Header() http.Header         { return p.header }
-func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
-func (p *headerProbe) WriteHeader(int)             {}
+func nothingAt(path string) *Problem {
+	return NewProblem(CodeNotFound, "There is nothing at %s; see /openapi.json.", path)
+}
+
+// unknown answers what no other pattern of the mux takes.
+func unknown(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	var has []string
+	for _, method := range []string{"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"} {
+		other := *r
+		other.Method = method
+		if _, pattern := mux.Handler(&other); pattern != "/" {
+			has = append(has, method)
+		}
+	}
+	if has == nil {
+		nothingAt(r.URL.Path).Write(w)
+		return
+	}
+	allow := strings.Join(has, ", ")
+	p := NewProblem(CodeMethod, "%s is not a method of %s; it has %s.", r.Method, r.URL.Path, allow)
+	p.Header = map[string]string{"Allow": allow}
+	p.Write(w)
+}
 
 // place is the hot path: a plain handler, described in the same document.
 func (h *Handler) place(w http.ResponseWriter, r *http.Request) {
@@ -110,6 +124,11 @@ func (h *Handler) place(w http.ResponseWriter, r *http.Request) {
 		h.service.metrics.admitted(Placed{}, err, 0)
 		step.asked(ask.Activity, Placed{}, err)
 		h.problem(w, r, err)
+		return
+	}
+	if p := h.service.remembered(ask); p != nil {
+		step.asked(ask.Activity, Placed{}, p)
+		p.Write(w)
 		return
 	}
 	ctx, cancel := context.WithTimeout(traced, h.config.Timeout)

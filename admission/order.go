@@ -3,7 +3,6 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -145,10 +144,21 @@ func (o Order) size() int { return 160 + 6*(len(o.User)+len(o.Key)) + len(o.SKU)
 // with time and index pages stay warm.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
-var nameShape = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// ValidName tells whether s may name an activity or a SKU.
-func ValidName(s string) bool { return nameShape.MatchString(s) }
+// ValidName tells whether s may name an activity or a SKU: 1 to 64 letters, digits, _
+// and -.
+func ValidName(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // ValidID tells whether s is an order id in its one canonical spelling.
 func ValidID(s string) bool {

@@ -123,6 +123,23 @@ func (s *Service) Place(ctx context.Context, a Ask) (Placed, error) {
 	return placed, err
 }
 
+// remembered is "sold out" if this node knows that nothing else can be answered, else
+// nil.
+func (s *Service) remembered(a Ask) *Problem {
+	began := time.Now()
+	s.mu.Lock()
+	l := s.lanes[a.Activity]
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	p := l.memory.refuses(a)
+	if p != nil {
+		s.metrics.admitted(Placed{}, p, time.Since(began))
+	}
+	return p
+}
+
 // placeAs places an order under an id, which is the order's for good: the gate knows
 // it again.
 func (s *Service) placeAs(ctx context.Context, a Ask, id string) (Placed, error) {
@@ -140,9 +157,6 @@ func (s *Service) placeAs(ctx context.Context, a Ask, id string) (Placed, error)
 	l, err := s.laneOf(a.Activity)
 	if err != nil {
 		return Placed{}, err
-	}
-	if l.memory.refuses(a) {
-		return Placed{}, soldOutOf(a.SKU)
 	}
 	w := &waiter{
 		order: Order{ID: id, User: a.User, SKU: a.SKU, Quantity: a.Quantity, Key: a.Key},

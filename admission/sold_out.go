@@ -53,29 +53,33 @@ type remembered struct {
 	look   soldOutLook
 	buyers []uint64  // hashes of all who have an order, sorted
 	at     time.Time // when the newest look was sent; zero: the buyers are being read
+
+	answers map[string]*Problem // of each SKU that is sold out; they are not changed
 }
 
 // buyerSeed makes the hashes of this process: a buyer cannot choose to be mistaken for
 // another, and who is mistaken only asks the gate.
 var buyerSeed = maphash.MakeSeed()
 
-// refuses says whether the answer can only be "sold out"; if not, the gate answers.
-func (m *soldOut) refuses(a Ask) bool {
+// refuses is the answer if it can only be "sold out"; nil: the gate answers.
+func (m *soldOut) refuses(a Ask) *Problem {
 	r := m.now.Load()
 	if r == nil || time.Since(r.at) > soldOutAge {
-		return false
+		return nil
 	}
 	limit, out := r.look.limits[a.SKU]
 	// The limit is told before the stock. And while anything is for sale, a key may have
 	// got an order of another SKU since the buyers were read.
 	if !out || a.Quantity > limit || a.Key != "" && !r.look.all {
-		return false
+		return nil
 	}
 	if !m.asked.Load() {
 		m.asked.Store(true)
 	}
-	_, has := slices.BinarySearch(r.buyers, maphash.String(buyerSeed, a.User))
-	return !has
+	if _, has := slices.BinarySearch(r.buyers, maphash.String(buyerSeed, a.User)); has {
+		return nil
+	}
+	return r.answers[a.SKU]
 }
 
 // remember takes a verdict of the gate to the memory: "sold out" begins one, and a

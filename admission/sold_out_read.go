@@ -83,7 +83,10 @@ func (l *lane) beginSoldOut() (*remembered, int64) {
 	if err != nil || len(look.limits) == 0 {
 		return nil, 0
 	}
-	first := &remembered{look: look}
+	first := &remembered{look: look, answers: map[string]*Problem{}}
+	for sku := range look.limits {
+		first.answers[sku] = soldOutOf(sku).ready()
+	}
 	l.memory.now.Store(first) // from here on, a reservation through this node is noticed
 	buyers, held, err := l.readBuyers(ctx)
 	if err != nil {
@@ -112,7 +115,7 @@ func (l *lane) keepSoldOut(r *remembered) {
 
 // lookAgain looks at the gate once more; nil: the memory is over.
 func (l *lane) lookAgain(before *remembered, buyers []uint64) *remembered {
-	next := &remembered{look: before.look, buyers: buyers, at: time.Now()}
+	next := &remembered{look: before.look, buyers: buyers, at: time.Now(), answers: before.answers}
 	look, err := l.service.gate.lookSoldOut(l.service.open, l.activity, before.look.epoch)
 	if err != nil || !look.same(before.look) || !l.memory.now.CompareAndSwap(before, next) {
 		return nil

@@ -71,16 +71,16 @@ var damages = []damage{
 	}, func([]string) []string { return nil }},
 	{"release forgotten and reservation forgotten", func(s *sale, a string, sold []string) {
 		cancelRow(s, a, sold[1], "null")
-		must(s.t, s.redis.HDel(s.t.Context(), s.gateKey(a, "orders"), sold[2]).Err())
+		must(s.t, s.redis.HDel(s.t.Context(), s.gateKey(a, "orders"), admission.GateID(sold[2])).Err())
 		must(s.t, s.redis.HIncrBy(s.t.Context(), s.gateKey(a, "stock"), "s1", 1).Err())
 	}, func(sold []string) []string { return []string{"status s1 " + sold[1], "status s1 " + sold[2]} }},
 	{"pending without the list", func(s *sale, a string, sold []string) {
 		key := s.gateKey(a, "orders")
-		record := s.redis.HGet(s.t.Context(), key, sold[1]).Val()
-		must(s.t, s.redis.HSet(s.t.Context(), key, sold[1], "p"+record[1:]).Err())
+		record := s.redis.HGet(s.t.Context(), key, admission.GateID(sold[1])).Val()
+		must(s.t, s.redis.HSet(s.t.Context(), key, admission.GateID(sold[1]), "p"+record[1:]).Err())
 	}, func(sold []string) []string { return []string{"status s1 " + sold[1]} }},
 	{"record that cannot be read", func(s *sale, a string, sold []string) {
-		must(s.t, s.redis.HSet(s.t.Context(), s.gateKey(a, "orders"), sold[1], "?").Err())
+		must(s.t, s.redis.HSet(s.t.Context(), s.gateKey(a, "orders"), admission.GateID(sold[1]), "?").Err())
 	}, func(sold []string) []string { return []string{"status  " + sold[1], "status s1 " + sold[1]} }},
 	{"order in the log only", func(s *sale, a string, _ []string) {
 		b := admission.NewBatch(a, 1)

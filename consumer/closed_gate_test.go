@@ -80,8 +80,8 @@ func TestRedisBytesPerOrder(t *testing.T) {
 		user, key        func(i int) string
 		pending, settled int64 // at most
 	}{
-		{"short id", func(i int) string { return fmt.Sprintf("buyer-%07d", i) }, func(int) string { return "" }, 450, 300},
-		{"UUID and key", func(int) string { return admission.NewID() }, func(int) string { return admission.NewID() }, 700, 550},
+		{"short id", func(i int) string { return fmt.Sprintf("buyer-%07d", i) }, func(int) string { return "" }, 370, 240},
+		{"UUID and key", func(int) string { return admission.NewID() }, func(int) string { return admission.NewID() }, 600, 470},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,7 @@ func TestReconcile(t *testing.T) {
 		{"counter below zero at the gate", func(a string, _ []string) { must(t, s.redis.HSet(t.Context(), stock(a), "s1", -1).Err()) }, "rebuild", ""},
 		{"two errors that balance", func(a string, sold []string) {
 			cancelRow(s, a, sold[1], "null")
-			must(t, s.redis.HDel(t.Context(), s.gateKey(a, "orders"), sold[2]).Err())
+			must(t, s.redis.HDel(t.Context(), s.gateKey(a, "orders"), admission.GateID(sold[2])).Err())
 			must(t, s.redis.HIncrBy(t.Context(), stock(a), "s1", 1).Err())
 		}, "rebuild", ""},
 		{"release due", func(_ string, sold []string) { s.cancelled(sold[1]) }, "release", ""},

@@ -31,7 +31,7 @@ while i < #ARGV do
       local buyer = sku .. ' ' .. rest:sub(1, length)
       local units, ids = (redis.call('HGET', KEYS[4], buyer) or '0'):match('^(%d+)(.*)$')
       redis.call('HSET', KEYS[4], buyer,
-        string.format('%d', tonumber(units) + tonumber(quantity)) .. ' ' .. id .. ids:sub(1, 31 * 37))
+        string.format('%d', tonumber(units) + tonumber(quantity)) .. ' ' .. id .. ids:sub(1, 31 * 23))
     end
   end
 end

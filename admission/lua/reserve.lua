@@ -65,7 +65,7 @@ local function admit(id, user, sku, quantity, key)
   redis.call('HINCRBY', KEYS[2], sku, -n)
   redis.call('HSET', KEYS[3], id, 'p ' .. quantity .. ' ' .. at .. ' ' .. sku .. ' ' .. field)
   -- At most 32 ids are kept, newest first: they are only shown, the units count.
-  redis.call('HSET', KEYS[4], buyer, string.format('%d', charged + n) .. ' ' .. id .. ids:sub(1, 31 * 37))
+  redis.call('HSET', KEYS[4], buyer, string.format('%d', charged + n) .. ' ' .. id .. ids:sub(1, 31 * 23))
   if key ~= '' then redis.call('HSET', KEYS[5], field, id) end
   redis.call('ZADD', KEYS[6], at, id)
   return 'ok ' .. at

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"seckill/admission"
 )
 
 // books is what the ledger and the gate of one sale hold, read past the service.
@@ -90,7 +92,7 @@ func (b *books) readGate(ctx context.Context, f *field, activity, sku string) er
 	b.records = make(map[string]string, len(records.Val()))
 	for id, record := range records.Val() {
 		if fields := strings.SplitN(record, " ", 5); len(fields) == 5 && fields[3] == sku {
-			b.records[id] = fields[0]
+			b.records[admission.FromGateID(id)] = fields[0]
 		}
 	}
 	b.gateBuyers = make(map[string]int64, len(charged.Val()))

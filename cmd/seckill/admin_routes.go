@@ -25,7 +25,11 @@ type routes struct {
 	patterns []string // all that were put on it
 }
 
-func newRoutes(d *door) *routes { return &routes{ServeMux: http.NewServeMux(), door: d} }
+func newRoutes(d *door) *routes {
+	mux := http.NewServeMux()
+	admission.Unknown(mux)
+	return &routes{ServeMux: mux, door: d}
+}
 
 // Handle puts a handler on the mux.
 func (r *routes) Handle(pattern string, h http.Handler) { r.HandleFunc(pattern, h.ServeHTTP) }
