@@ -78,6 +78,7 @@ type node struct {
 }
 
 func (p *program) serve(ctx context.Context, c Config) error {
+	reserveHeadroom()
 	logger := slog.New(slog.NewJSONHandler(p.stderr, nil))
 	slog.SetDefault(logger)
 	s, err := openStores(ctx, c)
