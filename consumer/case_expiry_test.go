@@ -32,9 +32,9 @@ func (s *sale) startExpiry() {
 // noteLate has the ledger note, by its own clock, how late an order expired.
 func (s *sale) noteLate() {
 	s.t.Helper()
-	s.exec(`create table late (id uuid, by interval)`)
+	s.exec(`create table late (id uuid, due timestamptz, by interval)`)
 	s.exec(`create function note_late() returns trigger language plpgsql as $$
-		begin insert into late values (new.id, clock_timestamp() - old.pay_before); return new; end $$`)
+		begin insert into late values (new.id, old.pay_before, clock_timestamp() - old.pay_before); return new; end $$`)
 	s.exec(`create trigger note_late after update on orders for each row when (new.status = 'expired' and old.status <> 'expired') execute function note_late()`)
 }
 

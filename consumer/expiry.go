@@ -25,7 +25,7 @@ const (
 
 var (
 	sqlExpiryDue  = statement("expiry_due")
-	sqlExpiryNext = `select pay_before - clock_timestamp() from orders where status = 'pending_payment' order by pay_before limit 1`
+	sqlExpiryNext = statement("expiry_next")
 )
 
 // Expiry ends orders that were not paid in time, by the database's clock alone. It
