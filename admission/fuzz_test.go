@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 )
 
 // What decodes as an order means the same to a strict reader of JSON.
@@ -110,6 +111,25 @@ func FuzzBatch(f *testing.F) {
 		for _, o := range b.Orders {
 			if o.Quantity < 1 || !ValidUser(o.User) {
 				t.Errorf("%q became the order %+v", data, o)
+			}
+		}
+	})
+}
+
+// Whatever comes as a notice names orders, and no more of them than its bytes may.
+func FuzzNotice(f *testing.F) {
+	id := uuid.MustParse("01999999-0000-7000-8000-000000000001")
+	for _, seed := range [][]byte{nil, id[:], append(id[:], 1, 2, 3), id[:15]} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ids := readNotice(data)
+		if len(ids) != len(data)/16 {
+			t.Errorf("%d orders in %d bytes", len(ids), len(data))
+		}
+		for _, one := range ids {
+			if !ValidID(one) {
+				t.Errorf("%q is no order", one)
 			}
 		}
 	})

@@ -113,14 +113,15 @@ func DecodeBatch(data []byte) (Batch, error) {
 		return b, fmt.Errorf("decode log message: activity %q with %d orders is not a batch", b.Activity, len(b.Orders))
 	}
 	for _, o := range b.Orders {
-		if err := o.check(); err != nil {
+		if err := o.Check(); err != nil {
 			return b, fmt.Errorf("decode log message: order %q: %w", o.ID, err)
 		}
 	}
 	return b, nil
 }
 
-func (o Order) check() error {
+// Check says what keeps the order from being one that a message may hold; nil: nothing.
+func (o Order) Check() error {
 	switch {
 	case !ValidID(o.ID):
 		return fmt.Errorf("the id is not a UUID")

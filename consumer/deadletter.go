@@ -16,6 +16,9 @@ import (
 	"seckill/admission"
 )
 
+// letterVersion is the form of the letters that this release writes and reads.
+const letterVersion = 1
+
 // unknownActivity stands for the activity of a message that cannot be read.
 const unknownActivity = "unknown"
 
@@ -74,7 +77,7 @@ func (d *DeadLetters) Broken(ctx context.Context, from Delivery, data []byte, wh
 		return err
 	}
 	letter := DeadLetter{
-		Version: 1, Activity: unknownActivity, Reason: "unreadable", Detail: why.Error(),
+		Version: letterVersion, Activity: unknownActivity, Reason: "unreadable", Detail: why.Error(),
 		Seq: from.Seq, Deliveries: from.Deliveries, Data: data,
 	}
 	// The content too: a log that was made anew has another message of this number.
@@ -98,7 +101,7 @@ func (d *DeadLetters) Held(ctx context.Context, decisions []Decision) error {
 			continue
 		}
 		letter := DeadLetter{
-			Version: 1, Order: &decision.Order, Activity: decision.Activity, Reason: "unsettleable",
+			Version: letterVersion, Order: &decision.Order, Activity: decision.Activity, Reason: "unsettleable",
 			Detail: decision.Reason, Seq: decision.Seq, Deliveries: decision.Deliveries,
 		}
 		if err := d.write(ctx, "dead:"+decision.ID, letter); err != nil {

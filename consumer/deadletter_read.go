@@ -57,16 +57,32 @@ func (d *DeadLetters) Read(ctx context.Context, activity string, from, to uint64
 	})
 }
 
-// decodeLetter reads a letter. What cannot be read is shown as it is: nothing in the
-// stream is passed over.
+// decodeLetter reads a letter. What cannot be read, or holds what no letter of ours
+// does, is shown as it is: nothing in the stream is passed over.
 func decodeLetter(m admission.Message) Letter {
 	l := Letter{Number: m.Seq}
-	if err := json.Unmarshal(m.Data, &l.DeadLetter); err != nil {
+	err := json.Unmarshal(m.Data, &l.DeadLetter)
+	if err == nil {
+		err = l.check()
+	}
+	if err != nil {
 		l.DeadLetter = DeadLetter{
-			Version: 1, Activity: unknownActivity, Reason: "unreadable", Detail: "the letter itself: " + err.Error(), Data: m.Data,
+			Version: letterVersion, Activity: unknownActivity, Reason: "unreadable", Detail: "the letter itself: " + err.Error(), Data: m.Data,
 		}
 	}
 	return l
+}
+
+func (l DeadLetter) check() error {
+	switch {
+	case l.Version != letterVersion:
+		return fmt.Errorf("version %d is not known to this release, which reads version %d", l.Version, letterVersion)
+	case !admission.ValidName(l.Activity):
+		return fmt.Errorf("the activity %q is not a name", l.Activity)
+	case l.Order != nil:
+		return l.Order.Check()
+	}
+	return nil
 }
 
 // Find collects the wanted letters of an activity, or (empty) of all.
