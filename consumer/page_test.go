@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,6 +325,93 @@ func TestBuyerPageWhenBusy(t *testing.T) {
 	}
 }
 
+// Whatever refuses, the page says what it means for the buyer, in words of its own: no
+// code is on it, and nothing is called ordered or not ordered that may be otherwise.
+func TestBuyerPageSaysEveryRefusal(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	ctx := browser(t)
+	s.open("a1", units("lamp", 5, 3))
+	g := s.gateway("ann")
+	refuse := func(status int, code admission.Code) {
+		g.refuse.Store(&admission.Problem{Code: code, Status: status, Detail: "x"})
+	}
+	b := open(t, ctx, g.URL+"/shop/a1", tabOptions{})
+	for _, c := range []struct {
+		code   admission.Code
+		status int
+		words  string
+	}{
+		{admission.CodeTicketRequired, 403, "You need a ticket"},
+		{admission.CodeTicketInvalid, 403, "Your ticket is not valid"},
+		{admission.CodeDenied, 403, "Not possible for you"},
+		{admission.CodeRateLimited, 429, "Too many tries"},
+		{admission.CodeNotReady, 503, "One moment"},
+		{admission.CodePaused, 503, "The sale is paused"},
+		{admission.CodeInternal, 500, "Not sure yet"},
+	} {
+		refuse(c.status, c.code)
+		b.do(chromedp.Reload())
+		b.says("5 left")
+		b.click()
+		b.says(c.words)
+		b.sound(string(c.code) + "-390-light")
+	}
+	source, err := os.ReadFile("../admission/errors.go")
+	must(t, err)
+	codes := regexp.MustCompile(`(?m)^\tCode\w+ +Code = "([a-z-]+)"$`).FindAllStringSubmatch(string(source), -1)
+	if len(codes) < 25 {
+		t.Fatalf("only %d codes are found", len(codes))
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`void import('/shop/words.js').then((w) => { window.words = w })`))
+	eventually(t, "the words are there", func() (bool, string) { return value(b, chromedp.Evaluate[bool](`!!window.words`)), "" })
+	for _, code := range codes {
+		for _, status := range []int{429, 500, 502, 503} {
+			said := value(b, chromedp.Evaluate[[]string](fmt.Sprintf(`window.words.ofRefusal({code: %q, status: %d})`, code[1], status)))
+			text := strings.Join(said[1:], " ")
+			if said[1] == "" || said[2] == "" || strings.Contains(text, "-") || strings.Contains(text, "undefined") {
+				t.Errorf("%d %s: the page says %q", status, code[1], said)
+			}
+		}
+	}
+	for _, code := range []string{"undefined", "offline", "internal"} { // of a proxy, of nobody
+		if said := value(b, chromedp.Evaluate[[]string](fmt.Sprintf(`window.words.ofRefusal({code: %q, status: 502})`, code))); said[1] != "Not sure yet" {
+			t.Errorf("502 %s: the page says %q", code, said)
+		}
+	}
+}
+
+// Who paid too late sees the order that replaces the expired one, or that the money
+// goes back; without asking for it.
+func TestBuyerPageOfLatePayments(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	ctx := browser(t)
+	orders := s.toPay(2, 1, "ann", "bob")
+	s.expire(orders[0].order)
+	anns := open(t, ctx, s.gateway("ann").URL+"/shop/a1", tabOptions{})
+	anns.says("Not paid in time", "you get a new order, or your money back")
+	anns.sound("expired-390-light")
+	if got := s.pay(orders[0].order, "p1", 100); got.status != 200 {
+		t.Fatalf("a late payment: %s %s", got, got.body)
+	}
+	anns.says("It is yours", "in place of one that was paid late")
+	anns.sound("replaced-390-light")
+
+	s.expire(orders[1].order)
+	s.sellsAgain("cid") // the last unit
+	if got := s.pay(orders[1].order, "p2", 100); got.status != 200 {
+		t.Fatalf("a late payment: %s %s", got, got.body)
+	}
+	bobs := open(t, ctx, s.gateway("bob").URL+"/shop/a1", tabOptions{dark: true})
+	bobs.says("Your money goes back", "nothing was left")
+	bobs.sound("refund-due-390-dark")
+	s.exec(`update orders set status = 'cancelled', refund = 'due' where user_id = 'cid'`)
+	cids := open(t, ctx, s.gateway("cid").URL+"/shop/a1", tabOptions{width: 1280})
+	cids.says("Cancelled", "Your money goes back to you")
+	cids.sound("cancelled-refund-wide-light")
+}
+
 func TestBuyerPageWhenNotSelling(t *testing.T) {
 	t.Parallel()
 	s := newSale(t, saleOptions{})
@@ -355,7 +443,8 @@ func TestBuyerPageWhenNotSelling(t *testing.T) {
 	wide.sound("two-wide-light")
 }
 
-// A shop with tokens links to the page with one, which stays in this tab.
+// A shop with tokens links to the page with one, and with a ticket where the sale needs
+// it; both stay in this tab.
 func TestBuyerPageWithToken(t *testing.T) {
 	t.Parallel()
 	s := newSale(t, saleOptions{})
@@ -364,16 +453,19 @@ func TestBuyerPageWithToken(t *testing.T) {
 	secret := []byte("a secret of thirty-two bytes or so")
 	web := httptest.NewServer(admission.NewHandler(s.service, admission.HTTPConfig{
 		Identify: admission.JWTIdentity(admission.JWTConfig{Secret: secret}), Timeout: 15 * time.Second, Version: "test", Logger: s.logger,
+		Funnel: admission.NewFunnel(admission.FunnelConfig{TicketSecrets: [][]byte{secret}, TicketFor: []string{"a1"}}),
 	}))
 	t.Cleanup(web.Close)
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}).SignedString(secret)
 	must(t, err)
-	b := open(t, browser(t), web.URL+"/shop/a1#token="+token, tabOptions{})
+	ticket, err := admission.Ticket{Buyer: "ann", Activity: "a1", From: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour), Weight: 1}.Sign(secret)
+	must(t, err)
+	b := open(t, browser(t), web.URL+"/shop/a1#token="+token+"&ticket="+ticket, tabOptions{})
 	b.says("5 left")
 	b.click()
 	b.says("It is yours")
-	if address := value(b, chromedp.Location()); strings.Contains(address, token) {
-		t.Errorf("the token is still in the address %s", address)
+	if address := value(b, chromedp.Location()); strings.Contains(address, token) || strings.Contains(address, ticket) {
+		t.Errorf("token or ticket are still in the address %s", address)
 	}
 	b.do(chromedp.Reload())
 	b.says("It is yours")

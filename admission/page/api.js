@@ -3,14 +3,17 @@
 export const activity = decodeURIComponent(location.pathname.split('/').pop());
 const base = `/v1/activities/${encodeURIComponent(activity)}`;
 
-// A gateway that says who the buyer is needs nothing from here. A shop that uses tokens
-// links to this page with #token=…: it is kept for this tab, and taken out of the address.
-const given = new URLSearchParams(location.hash.slice(1)).get('token');
-if (given) {
-  sessionStorage.setItem('seckill.token', given);
-  history.replaceState(null, '', location.pathname + location.search);
+// A gateway that says who the buyer is needs nothing from here. A shop that uses tokens, or
+// entry tickets, links to this page with #token=… or #ticket=…: they are kept for this tab,
+// and taken out of the address.
+function given(name) {
+  const value = new URLSearchParams(location.hash.slice(1)).get(name);
+  if (value) sessionStorage.setItem(`seckill.${name}`, value);
+  return sessionStorage.getItem(`seckill.${name}`);
 }
-const token = sessionStorage.getItem('seckill.token');
+const token = given('token');
+const ticket = given('ticket');
+if (location.hash) history.replaceState(null, '', location.pathname + location.search);
 
 // ask returns {status, code, body, etag, retryAfter in s}. No answer has status 0 and the
 // code offline: what was asked may or may not have been done.
@@ -51,7 +54,7 @@ export const readOrder = (id) => ask(`/orders/${id}`);
 export const awaitOrder = (id) => ask(`/orders/${id}?wait=20s`, { seconds: 30 });
 
 export const place = (sku, quantity, key) => ask('/orders', {
-  method: 'POST', headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key }, body: JSON.stringify({ sku, quantity }),
+  method: 'POST', headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key, ...(ticket && { 'Seckill-Ticket': ticket }) }, body: JSON.stringify({ sku, quantity }),
 });
 
 // newKey is made without crypto.randomUUID, which exists on https only.

@@ -5,7 +5,9 @@ const mostClicks = 3; // in a row, then a pause
 const pauseMs = 10_000;
 const isLive = (o) => ['pending_payment', 'confirmed', 'paid'].includes(o.status);
 const isOpen = (o) => o.status === 'accepted' || o.status === 'held';
-const unsure = (r) => r && (r.code === 'outcome-unknown' || r.code === 'offline');
+const unsure = (r) => r && words.isUnsure(r);
+const lateMs = 300_000; // for so long after its end, a payment of an order is looked out for
+const payable = (o) => o.status === 'pending_payment' || o.status === 'expired' && !o.refund && !o.replaced_by && api.now() < Date.parse(o.pay_before) + lateMs;
 
 // Card is one SKU: the buyer's orders of it, and the button.
 export class Card {
@@ -26,10 +28,28 @@ export class Card {
     this.select.replaceChildren(...Array.from({ length: Math.min(sku.limit_per_user, 10) }, (_, i) => new Option(i + 1)));
   }
 
-  get order() { return [...this.orders.values()].pop(); }
+  // order is the one to speak of: the newest that the buyer has, else one whose money goes
+  // back, which says more than that a later one came to nothing.
+  get order() {
+    const all = [...this.orders.values()];
+    return all.findLast((o) => isLive(o) || isOpen(o)) || all.findLast((o) => o.refund) || all.pop();
+  }
   get units() { return [...this.orders.values()].filter((o) => isLive(o) || isOpen(o)).reduce((n, o) => n + o.quantity, 0); }
 
-  // keep notes what is known of an order, and follows it while something is to come.
+  // about is what is to be known beside the words on the order.
+  about() {
+    if (!this.order) return '';
+    const { order_id: id, quantity } = this.order;
+    const others = [...this.orders.values()].filter((o) => o.order_id !== id);
+    const facts = [`Order ${id}`];
+    if (quantity > 1) facts.push(`${quantity} units`);
+    if (others.some((o) => o.replaced_by === id)) facts.push('in place of one that was paid late');
+    for (const o of others.filter((o) => o.refund)) facts.push(`money of order ${o.order_id} goes back`);
+    return facts.join(' · ');
+  }
+
+  // keep notes what is known of an order, and follows it while something is to come, and
+  // to the order that replaces it.
   keep(order) {
     const known = this.orders.has(order.order_id);
     this.orders.set(order.order_id, order);
@@ -37,13 +57,17 @@ export class Card {
   }
 
   async follow(id) {
-    for (let order = this.orders.get(id); isOpen(order) || order.status === 'pending_payment'; order = this.orders.get(id)) {
-      const r = order.status === 'accepted' ? await api.awaitOrder(id) : await pause(3000).then(() => api.readOrder(id));
+    for (let order = this.orders.get(id); isOpen(order) || payable(order); order = this.orders.get(id)) {
+      const r = order.status === 'accepted' ? await api.awaitOrder(id) : await pause(order.status === 'expired' ? 10_000 : 3000).then(() => api.readOrder(id));
       if (r.status === 200) this.orders.set(id, r.body);
       else if (r.status === 404 || r.status === 401) return;
       else await pause(1000 * (r.retryAfter || 2) * (1 + Math.random()));
       this.render();
     }
+    const next = this.orders.get(id).replaced_by;
+    const r = next && !this.orders.has(next) && await api.readOrder(next);
+    if (r && r.status === 200) this.keep(r.body);
+    this.render();
   }
 
   // One key an order: asking again under it gives the same order. It is kept until
@@ -127,7 +151,7 @@ export class Card {
     setText(this.part('why'), why);
     setText(this.part('price'), this.money ? this.money.format(this.sku.price / 10 ** this.money.resolvedOptions().maximumFractionDigits) : '');
     setText(this.part('stock'), `${this.sku.sold_out ? 'None' : this.sku.remaining.toLocaleString()} left · at most ${this.sku.limit_per_user.toLocaleString()} for each buyer`);
-    setText(this.part('order'), this.order ? `Order ${this.order.order_id}${this.order.quantity > 1 ? ` · ${this.order.quantity} units` : ''}` : '');
+    setText(this.part('order'), this.about());
     this.root.querySelector('.quantity').hidden = !offer || this.sku.limit_per_user < 2;
     this.select.disabled = this.asking || unsure(this.refusal); // the same question again
     this.button.hidden = !offer;
