@@ -35,14 +35,18 @@ func serverCommand() *cobra.Command {
 
 func natsCommand() *cobra.Command {
 	var dir, name, listen, monitor string
+	var secure security
 	cmd := &cobra.Command{
 		Use:   "nats",
 		Short: "NATS with JetStream",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runNATS(cmd.Context(), dir, name, listen, monitor)
+			return runNATS(cmd.Context(), dir, name, listen, monitor, secure)
 		},
 	}
+	secure.flags(cmd)
+	cmd.Flags().StringVar(&secure.user, "user", "", "whom clients have to be")
+	cmd.Flags().StringVar(&secure.password, "password", "", "of that user")
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the streams")
 	cmd.Flags().StringVar(&name, "name", "", "name of the server")
 	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT for clients")
@@ -50,7 +54,15 @@ func natsCommand() *cobra.Command {
 	return cmd
 }
 
-func runNATS(ctx context.Context, dir, name, listen, monitor string) error {
+// security is how a server is reached by who may. Zero values: by everybody, without TLS.
+type security struct{ cert, key, user, password string }
+
+func (s *security) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.cert, "cert", "", "PEM file of the certificate; without one, no TLS")
+	cmd.Flags().StringVar(&s.key, "key", "", "PEM file of its key")
+}
+
+func runNATS(ctx context.Context, dir, name, listen, monitor string, secure security) error {
 	opts := &server.Options{
 		ServerName: name,
 		JetStream:  true,
@@ -68,6 +80,13 @@ func runNATS(ctx context.Context, dir, name, listen, monitor string) error {
 	}
 	if opts.HTTPHost, opts.HTTPPort, err = hostPort(monitor); err != nil {
 		return fmt.Errorf("nats: --monitor: %w", err)
+	}
+	opts.Username, opts.Password = secure.user, secure.password
+	if secure.cert != "" {
+		if opts.TLSConfig, err = server.GenTLSConfig(&server.TLSConfigOpts{CertFile: secure.cert, KeyFile: secure.key}); err != nil {
+			return fmt.Errorf("nats: %w", err)
+		}
+		opts.TLSTimeout = 5
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {
@@ -96,14 +115,16 @@ func hostPort(address string) (string, int, error) {
 
 func etcdCommand() *cobra.Command {
 	var dir, name, listen, peer string
+	var secure security
 	cmd := &cobra.Command{
 		Use:   "etcd",
 		Short: "etcd, one member",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runEtcd(cmd.Context(), dir, name, listen, peer)
+			return runEtcd(cmd.Context(), dir, name, listen, peer, secure)
 		},
 	}
+	secure.flags(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the data")
 	cmd.Flags().StringVar(&name, "name", "", "name of the member")
 	cmd.Flags().StringVar(&listen, "listen", "", "HOST:PORT for clients")
@@ -111,9 +132,13 @@ func etcdCommand() *cobra.Command {
 	return cmd
 }
 
-func runEtcd(ctx context.Context, dir, name, listen, peer string) error {
+func runEtcd(ctx context.Context, dir, name, listen, peer string, secure security) error {
 	clients, peers := []url.URL{{Scheme: "http", Host: listen}}, []url.URL{{Scheme: "http", Host: peer}}
 	cfg := embed.NewConfig()
+	if secure.cert != "" {
+		clients[0].Scheme = "https"
+		cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = secure.cert, secure.key
+	}
 	cfg.Name, cfg.Dir = name, dir
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = clients, clients
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = peers, peers

@@ -255,7 +255,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	leases, err := n.config.leases(n.config.LockBackend)
 	if err == nil {
 		leases.Instance, leases.Registerer, leases.Logger = n.instance, n.registry, n.logger
-		n.leases, err = lockprovider.Open(start, leases)
+		n.leases, err = reachLeases(start, leases)
 	}
 	if err != nil {
 		nc.Close()

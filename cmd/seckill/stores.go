@@ -93,14 +93,19 @@ func (s *stores) close() {
 	}
 }
 
-// answered asks a store until it answers or ctx ends.
+// answered asks a store until it answers or ctx ends. An attempt that was cut off by that
+// end does not know why: the one before it says so.
 func answered(ctx context.Context, store, setting string, ask func(context.Context) error) error {
+	var err error
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
-		err := ask(attempt)
+		last := ask(attempt)
 		cancel()
-		if err == nil {
+		if last == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = last
 		}
 		select {
 		case <-ctx.Done():
@@ -254,7 +259,20 @@ func (c Config) openLeases(ctx context.Context, backend string) (*lockprovider.P
 		return nil, err
 	}
 	leases.Instance, leases.Logger = instanceName(), discard
-	return lockprovider.Open(ctx, leases)
+	return reachLeases(ctx, leases)
+}
+
+// reachLeases says what to look at if the store of the leases does not let us in.
+func reachLeases(ctx context.Context, c lockprovider.Config) (*lockprovider.Provider, error) {
+	p, err := lockprovider.Open(ctx, c)
+	if err == nil {
+		return p, nil
+	}
+	where := "SECKILL_REDIS_URL"
+	if c.Backend == backendEtcd {
+		where = "SECKILL_ETCD_ENDPOINTS, SECKILL_ETCD_USER and SECKILL_ETCD_PASSWORD"
+	}
+	return nil, fmt.Errorf("%w; check %s", err, where)
 }
 
 // redisURL is the form in which the lock provider takes the servers.
