@@ -11,8 +11,9 @@ import (
 // FunnelConfig says how many buyers get as far as the gate. Every zero value is off.
 type FunnelConfig struct {
 	InFlight      int            // requests for an order at once, in this process
-	Buyer         Rate           // of one buyer's requests for an order
-	Address       Rate           // of those from one address; IPv6: from one /64
+	CPU           *CPU           // turns a part of the requests for an order away
+	Buyer         Rate           // of one buyer's requests to place or cancel an order
+	Address       Rate           // of those from one address, and of unsigned payments; IPv6: from one /64
 	Proxies       []netip.Prefix // whose X-Forwarded-For is believed
 	Denied        *Deny          // who gets in never
 	TicketSecrets [][]byte       // that sign entry tickets, the newest first
@@ -48,20 +49,40 @@ func (f *Funnel) enter(r *http.Request) (leave func(), err error) {
 	if n := f.inFlight.Add(1); f.config.InFlight > 0 && n > int64(f.config.InFlight) {
 		return leave, NewProblem(CodeOverloaded, "Too many requests are under way here; ask again in a moment.").by("in-flight")
 	}
-	if f.addresses == nil && f.config.Denied == nil {
-		return leave, nil
+	if f.config.CPU.sheds() {
+		return leave, NewProblem(CodeOverloaded, "This node has all the work that it can do; ask again in a moment.").by("cpu")
+	}
+	from, ok := f.address(r)
+	if ok && f.config.Denied.address(from) {
+		return leave, NewProblem(CodeDenied, "Requests from this address are not taken.").by("denied-address")
+	}
+	return leave, f.knock(r)
+}
+
+// knock counts a request against the limit of the address that it comes from.
+func (f *Funnel) knock(r *http.Request) error {
+	if f == nil || f.addresses == nil {
+		return nil
 	}
 	from, ok := f.address(r)
 	if !ok {
-		return leave, nil
-	}
-	if f.config.Denied.address(from) {
-		return leave, NewProblem(CodeDenied, "Requests from this address are not taken.").by("denied-address")
+		return nil
 	}
 	if wait := f.addresses.take(network(from), 1, time.Now()); wait > 0 {
-		return leave, limited(wait, "Too many requests come from this address").by("address-limit")
+		return limited(wait, "Too many requests come from this address").by("address-limit")
 	}
-	return leave, nil
+	return nil
+}
+
+// pace counts a request of a buyer against his limit.
+func (f *Funnel) pace(user string, weight int) error {
+	if f == nil {
+		return nil
+	}
+	if wait := f.buyers.take(user, weight, time.Now()); wait > 0 {
+		return limited(wait, "You ask too often").by("buyer-limit")
+	}
+	return nil
 }
 
 // admit looks at who asks, and for which activity.
@@ -76,10 +97,7 @@ func (f *Funnel) admit(r *http.Request, user, activity string) error {
 	if err != nil {
 		return err
 	}
-	if wait := f.buyers.take(user, weight, time.Now()); wait > 0 {
-		return limited(wait, "You ask too often").by("buyer-limit")
-	}
-	return nil
+	return f.pace(user, weight)
 }
 
 func limited(wait time.Duration, why string) *Problem {

@@ -212,6 +212,28 @@ func (h *Handler) buyer(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, buyerKey{}, user))
 }
 
+// paced is buyer for what changes something: address and buyer have their limits.
+func (h *Handler) paced(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	if err := h.config.Funnel.knock(r); err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	h.buyer(ctx, func(ctx huma.Context) {
+		if err := h.config.Funnel.pace(buyerOf(ctx.Context()), 1); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		next(ctx)
+	})
+}
+
+// refuse answers who is turned away from a route that places no order, and counts it.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	h.service.metrics.turnedAway(err)
+	h.problem(w, r, err)
+}
+
 type buyerKey struct{}
 
 func buyerOf(ctx context.Context) string {

@@ -151,21 +151,35 @@ func (h *Handler) pay(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(row.View()) // whoever is gone sends it again
 }
 
+// readPayment answers whoever cannot sign, too often, with rate-limited: payments that
+// are signed come from few places, as often as buyers pay, and have no limit.
 func (h *Handler) readPayment(w http.ResponseWriter, r *http.Request) (Payment, error) {
-	body, err := readBody(w, r)
+	body, err := h.signedBody(w, r)
 	if err != nil {
+		if limited := h.config.Funnel.knock(r); limited != nil {
+			h.service.metrics.turnedAway(limited)
+			err = limited
+		}
 		return Payment{}, err
-	}
-	if err := h.signedPayment(r, body); err != nil {
-		p := NewProblem(CodeBadSignature, "%s: %v.", signatureHeader, err)
-		p.Header = map[string]string{"WWW-Authenticate": signatureHeader}
-		return Payment{}, p
 	}
 	p, err := decodePayment(body)
 	if err != nil {
 		return Payment{}, NewProblem(CodeInvalid, `Send {"order_id":"…","payment_id":"…","amount":100}: %v.`, err)
 	}
 	return p, nil
+}
+
+func (h *Handler) signedBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.signedPayment(r, body); err != nil {
+		p := NewProblem(CodeBadSignature, "%s: %v.", signatureHeader, err)
+		p.Header = map[string]string{"WWW-Authenticate": signatureHeader}
+		return nil, p
+	}
+	return body, nil
 }
 
 func (h *Handler) signedPayment(r *http.Request, body []byte) error {
@@ -188,7 +202,7 @@ func (h *Handler) describePayments(api huma.API) {
 		Description: "The order: paid, or expired with replaced_by or refund",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[OrderView](), true, "")}},
 	}}
-	for _, status := range []int{400, 401, 404, 409, 413, 415, 503} {
+	for _, status := range []int{400, 401, 404, 409, 413, 415, 429, 503} {
 		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: problem}
 	}
 	zero := 0.0

@@ -29,7 +29,7 @@ var (
 		string(CodeUnknown), string(CodeInternal),
 	}
 	refusals = []string{
-		"in-flight", "denied-address", "address-limit", "denied-buyer", "buyer-limit", "no-ticket", "bad-ticket",
+		"in-flight", "cpu", "denied-address", "address-limit", "denied-buyer", "buyer-limit", "no-ticket", "bad-ticket",
 		"gate-breaker", "log-breaker", "queue", "log", "backlog",
 	}
 )
@@ -49,7 +49,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"outcome"}),
 		refused: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_refused_total",
-			Help: "Buyers turned away before the gate or because of a backlog, by the limit that refused.",
+			Help: "Requests turned away before the gate or because of a backlog, by the limit that refused.",
 		}, []string{"reason"}),
 		latency: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "seckill_admission_seconds", Help: "Time from a buyer's request to its answer.",
@@ -81,10 +81,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 }
 
 func (m *Metrics) admitted(p Placed, err error, took time.Duration) {
-	var problem *Problem
-	if errors.As(err, &problem) && problem.Reason != "" {
-		m.refused.WithLabelValues(problem.Reason).Inc()
-	}
+	m.turnedAway(err)
 	m.outcomes.WithLabelValues(outcomeOf(p, err)).Inc()
 	m.latency.Observe(took.Seconds())
 }
@@ -101,4 +98,12 @@ func outcomeOf(p Placed, err error) string {
 		return outcomeRepeated
 	}
 	return outcomeAccepted
+}
+
+// turnedAway counts a refusal by the limit that refused, if one did.
+func (m *Metrics) turnedAway(err error) {
+	var problem *Problem
+	if errors.As(err, &problem) && problem.Reason != "" {
+		m.refused.WithLabelValues(problem.Reason).Inc()
+	}
 }

@@ -203,6 +203,7 @@ type workerOptions struct {
 	log      *admission.Log
 	ackWait  time.Duration
 	metrics  *consumer.Metrics
+	pace     *consumer.Pace
 }
 
 // startWorker starts a worker and returns the function that stops it.
@@ -235,7 +236,7 @@ func (s *sale) startWorker(o workerOptions) (stop func()) {
 	must(s.t, err)
 	w := &consumer.Worker{
 		Instance: o.instance, Ledger: s.ledger, Log: o.log, Gate: s.gate, Dead: dead, Leases: leases,
-		AckWait: o.ackWait, Metrics: o.metrics, Logger: s.logger,
+		AckWait: o.ackWait, Pace: o.pace, Metrics: o.metrics, Logger: s.logger,
 	}
 	gates := &consumer.Rebuilder{Rebuild: s.rebuild(), Ledger: s.ledger, Leases: leases, Logger: s.logger}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -57,6 +57,9 @@ func (s *settler) run(taking, hold context.Context) error {
 		}
 		for len(messages) > 0 {
 			n := s.portion(messages)
+			if err := s.Pace.wait(taking, hold, messages, n, s.AckWait); err != nil {
+				return err
+			}
 			if err := s.settle(taking, hold, messages[:n]); err != nil {
 				if errors.Is(err, ErrFenced) {
 					giveBack(messages)
@@ -206,11 +209,16 @@ func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, me
 		}
 		if time.Since(alive) > s.AckWait/3 {
 			alive = time.Now()
-			for _, m := range messages {
-				_ = m.InProgress() // a lost one only means another delivery
-			}
+			keepAlive(messages)
 		}
 		pause(hold, wait)
+	}
+}
+
+// keepAlive has the log wait longer for the acknowledgements.
+func keepAlive(messages []message) {
+	for _, m := range messages {
+		_ = m.InProgress() // a lost one only means another delivery
 	}
 }
 

@@ -29,6 +29,7 @@ type Worker struct {
 	Dead        *DeadLetters
 	Leases      *lockprovider.Provider
 	AckWait     time.Duration // of a delivery, before the log delivers it again
+	Pace        *Pace         // bounds how many orders all partitions of the worker settle; nil: no bound
 	Metrics     *Metrics
 	Tracing     *admission.Tracing // nil: none
 	Logger      *slog.Logger

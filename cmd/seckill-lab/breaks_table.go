@@ -167,6 +167,26 @@ var safeguards = []safeguard{
 		"appendAll(ctx, s.Log, id, p.Epoch, missing)", "appendAll(ctx, s.Log, id, p.Epoch, nil)", "consumer", "TestRule18SweepLeavesABacklogAlone",
 	},
 	{
+		"G6", "a paced settlement keeps its deliveries alive", "consumer/pace.go",
+		"		keepAlive(messages)\n", "", "consumer", "TestSettlementKeepsItsPace",
+	},
+	{
+		"funnel", "busy processors turn buyers away", "admission/funnel.go",
+		"if f.config.CPU.sheds() {", "if false && f.config.CPU.sheds() {", "cmd/seckill", "TestBusyProcessorsShedBuyers",
+	},
+	{
+		"funnel", "never everybody is turned away", "admission/funnel_cpu.go",
+		"max(part, 0), cpuMost", "max(part, 0), 1", "admission", "TestCPUSheds",
+	},
+	{
+		"funnel", "who cannot sign payments is limited", "admission/http_payment.go",
+		"limited != nil {", "false && limited != nil {", "cmd/seckill", "TestFunnel",
+	},
+	{
+		"funnel", "who cancels is limited", "admission/cancel.go",
+		"huma.Middlewares{h.paced}", "huma.Middlewares{h.buyer}", "cmd/seckill", "TestFunnel",
+	},
+	{
 		"19", "a replay keeps the epoch of its orders", "consumer/replay_republish.go",
 		"admission.NewBatch(item.activity, item.epoch)", "admission.NewBatch(item.activity, item.epoch+1<<40)", "consumer", "TestRule19ReplayKeepsTheEpoch",
 	},

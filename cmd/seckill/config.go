@@ -59,6 +59,7 @@ type Config struct {
 	LimitBuyerBurst   int
 	LimitAddress      time.Duration
 	LimitAddressBurst int
+	LimitCPU          int    // percent; 0: no limit
 	DenyList          string // path; empty: nobody is denied
 	TicketSecrets     []string
 	PaymentSecrets    []string
@@ -66,10 +67,11 @@ type Config struct {
 	BreakerPercent    int // 0: never
 	BreakerSlow       time.Duration
 
-	Roles        []string // api, worker or both
-	Partitions   int      // 1 to 256
-	QueueLimit   int      // requests per activity
-	BacklogLimit int      // orders
+	Roles        []string      // api, worker or both
+	Partitions   int           // 1 to 256
+	QueueLimit   int           // requests per activity
+	BacklogLimit int           // orders
+	SettleEvery  time.Duration // between two orders of this process; 0: no limit
 
 	LogReplicas int
 	LogMaxBytes int64         // bytes

@@ -264,7 +264,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	n.worker = nc
 	w := &consumer.Worker{
 		Instance: n.instance, Ledger: n.stores.ledger, Log: log, Gate: n.stores.gate, Dead: dead,
-		Leases: n.leases, AckWait: n.config.LogAckWait, Metrics: consumer.NewMetrics(n.registry), Tracing: n.tracing, Logger: n.logger,
+		Leases: n.leases, AckWait: n.config.LogAckWait, Pace: consumer.NewPace(n.config.SettleEvery), Metrics: consumer.NewMetrics(n.registry), Tracing: n.tracing, Logger: n.logger,
 	}
 	sweep := &admission.Sweep{Gate: n.stores.gate, Log: log, Ledger: n.stores.ledger, Logger: n.logger}
 	gates := &consumer.Rebuilder{

@@ -40,6 +40,14 @@ func (n *node) funnel(ctx context.Context, work *sync.WaitGroup) (*admission.Fun
 
 		TicketSecrets: keyBytes(c.TicketSecrets),
 	}
+	if c.LimitCPU > 0 && c.hasRole(roleAPI) {
+		cpu, err := admission.OpenCPU(c.LimitCPU)
+		if err != nil {
+			return nil, err
+		}
+		f.CPU = cpu
+		work.Go(func() { cpu.Run(ctx, n.logger) })
+	}
 	if c.DenyList != "" && c.hasRole(roleAPI) {
 		deny, err := admission.OpenDeny(c.DenyList)
 		if err != nil {

@@ -235,7 +235,7 @@ var settings = []setting{
 	},
 	{
 		name: "LIMIT_BUYER", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.LimitBuyer }),
-		doc: "how often a buyer may ask for an order; past it the answer is rate-limited",
+		doc: "how often a buyer may ask for an order or cancel one; past it the answer is rate-limited",
 	},
 	{
 		name: "LIMIT_BUYER_BURST", def: "10", kind: integer(func(c *Config) *int { return &c.LimitBuyerBurst }, 1, mostBurst),
@@ -243,11 +243,15 @@ var settings = []setting{
 	},
 	{
 		name: "LIMIT_ADDRESS", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.LimitAddress }),
-		doc: "how often one address may ask for an order, or one IPv6 /64; X-Forwarded-For of trusted proxies counts",
+		doc: "the same of one address or one IPv6 /64, and of payments without a valid signature; X-Forwarded-For of trusted proxies counts",
 	},
 	{
 		name: "LIMIT_ADDRESS_BURST", def: "100", kind: integer(func(c *Config) *int { return &c.LimitAddressBurst }, 1, mostBurst),
 		doc: "requests at once that limit.address leaves to an address that has not asked for a while",
+	},
+	{
+		name: "LIMIT_CPU", def: "0", kind: integer(func(c *Config) *int { return &c.LimitCPU }, 0, 100),
+		doc: "how busy the processors may be, in percent; past it a part of those who ask for an order is told overloaded; 0 for no limit",
 	},
 	{
 		name: "DENY_LIST", kind: text(func(c *Config) *string { return &c.DenyList }),
@@ -288,6 +292,10 @@ var settings = []setting{
 	{
 		name: "BACKLOG_LIMIT", def: "1000000", kind: integer(func(c *Config) *int { return &c.BacklogLimit }, 1, math.MaxInt32),
 		doc: "unsettled orders in the log; past it the answer is overloaded",
+	},
+	{
+		name: "SETTLE_RATE", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.SettleEvery }),
+		doc: "how many orders this process settles; the rest waits in the log",
 	},
 	{
 		name: "LOG_REPLICAS", def: "1", kind: oneOfInts(func(c *Config) *int { return &c.LogReplicas }, 1, 3, 5),
