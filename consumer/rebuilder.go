@@ -81,7 +81,7 @@ func (r *Rebuilder) look(ctx context.Context, id string) error {
 	if why, err = r.Rebuild.Needed(ctx, id); err != nil || why == "" {
 		return err
 	}
-	r.Logger.Warn("rebuilding a gate", "activity", id, "why", why)
+	r.Logger.Warn("rebuilding a gate", "activity", id, "reason", why)
 	work, cancel := context.WithTimeout(lease.Context(), rebuildTimeout)
 	defer cancel()
 	_, err = r.Rebuild.Run(work, id)

@@ -79,7 +79,9 @@ type node struct {
 
 func (p *program) serve(ctx context.Context, c Config) error {
 	reserveHeadroom()
-	logger := slog.New(slog.NewJSONHandler(p.stderr, nil))
+	registry := newRegistry()
+	logger, endLog := newLogger(p.stderr, registry)
+	defer endLog()
 	slog.SetDefault(logger)
 	s, err := openStores(ctx, c)
 	if err != nil {
@@ -90,7 +92,7 @@ func (p *program) serve(ctx context.Context, c Config) error {
 		return err
 	}
 	n := &node{
-		config: c, stores: s, registry: newRegistry(), logger: logger, instance: instanceName(),
+		config: c, stores: s, registry: registry, logger: logger, instance: instanceName(),
 		tellDurability: warnDurability(ctx, c, logger),
 	}
 	endTraces, err := n.startTraces(ctx)
@@ -144,10 +146,10 @@ func (n *node) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	servers := []*http.Server{serveOn(admin, n.adminHandler(), fail)}
+	servers := []*http.Server{n.serveOn(admin, n.adminHandler(), fail)}
 	where := "-"
 	if public != nil {
-		servers = append(servers, serveOn(public, n.publicHandler(identify, funnel), fail))
+		servers = append(servers, n.serveOn(public, n.publicHandler(identify, funnel), fail))
 		where = public.Addr().String()
 	}
 	n.tellDurability()
@@ -194,10 +196,11 @@ func (n *node) listenPublic(ctx context.Context) (net.Listener, error) {
 
 // serveOn serves until Shutdown; the end of a server that was not asked to end is
 // the end of the process.
-func serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http.Server {
+func (n *node) serveOn(l net.Listener, h http.Handler, fail context.CancelCauseFunc) *http.Server {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: serverErrors(n.logger),
 	}
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -48,6 +48,71 @@ func TestRules(t *testing.T) {
 
 func testOf(file string) string { return strings.TrimSuffix(file, ".yaml") + "_test.yaml" }
 
+// An alert that never fires, or always, must turn the test of the rules red.
+func TestDeadAndStuckAlertsAreFound(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		for n, alert := range read[rules](t, file).all() {
+			for name, expr := range map[string]string{"never": "vector(1) < 0", "always": "vector(1) > 0"} {
+				t.Run(alert.Alert+" "+name, func(t *testing.T) {
+					t.Parallel()
+					var broken map[string]any
+					if err := yaml.Unmarshal([]byte(load(t, file)), &broken); err != nil {
+						t.Fatal(err)
+					}
+					group := broken["groups"].([]any)[0].(map[string]any)
+					group["rules"].([]any)[n].(map[string]any)["expr"] = expr
+					text, err := yaml.Marshal(broken)
+					if err != nil {
+						t.Fatal(err)
+					}
+					dir := t.TempDir()
+					save(t, filepath.Join(dir, file), string(text))
+					save(t, filepath.Join(dir, testOf(file)), load(t, testOf(file)))
+					if out, err := promtool(t, "test", "rules", filepath.Join(dir, testOf(file))); err == nil {
+						t.Errorf("not found: %s", out)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Every alert leads to a section of the runbook, and every section is of an alert.
+func TestRunbookHasEveryAlert(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, part := range strings.Split(load(t, "../guides/runbook.md"), "\n### ")[1:] {
+		title, text, _ := strings.Cut(part, "\n")
+		sections[title] = text
+	}
+	for _, file := range files {
+		for _, alert := range read[rules](t, file).all() {
+			text := sections[alert.Alert]
+			for _, part := range []string{"*Means.*", "*Look.*", "*Do.*"} {
+				if !strings.Contains(text, part) {
+					t.Errorf("the runbook's section of %s has no %s", alert.Alert, part)
+				}
+			}
+			if want := "deploy/guides/runbook.md#" + strings.ToLower(alert.Alert); alert.Annotations["runbook_url"] != want {
+				t.Errorf("%s leads to %q, want %q", alert.Alert, alert.Annotations["runbook_url"], want)
+			}
+			delete(sections, alert.Alert)
+		}
+	}
+	for title := range sections {
+		t.Errorf("the runbook has a section %s, and there is no such alert", title)
+	}
+}
+
 // A rule that is broken must turn the test of the rules red.
 func TestBrokenRulesAreFound(t *testing.T) {
 	t.Parallel()
@@ -77,15 +142,18 @@ func TestBrokenRulesAreFound(t *testing.T) {
 }
 
 type rules struct {
-	Groups []struct {
-		Rules []struct {
-			Alert       string
-			Expr        string
-			Labels      map[string]string
-			Annotations map[string]string
-		}
-	}
+	Groups []struct{ Rules []alert }
 }
+
+type alert struct {
+	Alert       string
+	Expr        string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// all is the alerts of a file, which has one group.
+func (r rules) all() []alert { return r.Groups[0].Rules }
 
 type ruleTests struct {
 	Tests []struct {
@@ -113,15 +181,14 @@ func (r rules) checkTexts(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\bseckill_\w+`)
 
-// checkMetrics: each name in an expression is one that the code registers.
+// checkMetrics: each name in an expression is one that a process shows.
 func (r rules) checkMetrics(t *testing.T) {
-	known := load(t, "../../lockprovider/metrics.go") + load(t, "../../consumer/metrics.go")
+	known := load(t, "../guides/metrics.md")
 	for _, g := range r.Groups {
 		for _, rule := range g.Rules {
 			for _, name := range metricName.FindAllString(rule.Expr, -1) {
-				short := strings.TrimSuffix(strings.TrimPrefix(name, "seckill_lock_"), "_bucket")
-				if !strings.Contains(known, `"`+short+`"`) {
-					t.Errorf("%s asks for %s, which nothing registers", rule.Alert, name)
+				if !strings.Contains(known, "`"+strings.TrimSuffix(name, "_bucket")+"`") {
+					t.Errorf("%s asks for %s, which no process shows", rule.Alert, name)
 				}
 			}
 		}
