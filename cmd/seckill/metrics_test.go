@@ -105,6 +105,7 @@ func TestMetricsOfASale(t *testing.T) {
 	})
 	t.Run("promised", func(t *testing.T) { checkPromised(t, p.scrape()) })
 	t.Run("reference", func(t *testing.T) { checkReference(t, p.scrape()) })
+	t.Run("dashboards", func(t *testing.T) { checkDashboards(t, i, p) })
 	t.Run("pprof", func(t *testing.T) { checkProfiles(t, i, p) })
 }
 
