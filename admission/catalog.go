@@ -78,6 +78,15 @@ func (c *catalog) get(ctx context.Context, id string, age time.Duration) (*pictu
 	}
 }
 
+// since returns a picture that was read after a moment.
+func (c *catalog) since(ctx context.Context, id string, moment time.Time) (*picture, error) {
+	p, err := c.get(ctx, id, time.Since(moment))
+	if err == nil && p.at.Before(moment) {
+		p, err = c.get(ctx, id, time.Since(moment)) // that one was under way
+	}
+	return p, err
+}
+
 // forget makes the next look a fresh one: the activity was changed through this node.
 func (c *catalog) forget(id string) {
 	c.mu.Lock()

@@ -258,6 +258,7 @@ func (s *Service) Find(ctx context.Context, activity, user, id string) (Row, err
 	if !errors.Is(err, ErrNoOrder) {
 		return row, err
 	}
+	asked := time.Now()
 	r, found, err := s.gate.Find(ctx, activity, id)
 	if err != nil {
 		return Row{}, AsProblem(err)
@@ -269,7 +270,8 @@ func (s *Service) Find(ctx context.Context, activity, user, id string) (Row, err
 	if row, err := s.findRow(ctx, activity, user, id); !errors.Is(err, ErrNoOrder) {
 		return row, err
 	}
-	p, err := s.catalog.get(ctx, activity, snapshotAge)
+	// Only a gate that was there when it was asked knows that there is no such order.
+	p, err := s.catalog.since(ctx, activity, asked)
 	if err != nil {
 		return Row{}, AsProblem(err)
 	}

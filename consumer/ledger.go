@@ -76,6 +76,9 @@ type Decision struct {
 // transaction, and moves the settled position to upTo. It may be called any number
 // of times with the same orders: a decision is final and comes back as Already.
 //
+// If one of them is held, the position stays: whoever dies before the dead letters are
+// written finds the orders again. Settle without deliveries then moves it.
+//
 // ErrFenced: nothing was written. Any other error leaves the outcome unknown: do
 // not acknowledge, deliver again.
 func (l *Ledger) Settle(ctx context.Context, term Term, deliveries []Delivery, upTo uint64) ([]Decision, error) {
@@ -85,11 +88,11 @@ func (l *Ledger) Settle(ctx context.Context, term Term, deliveries []Delivery, u
 }
 
 // Hold decides one order that cannot be settled as it stands: it is held for an
-// operator, unless it has a row or is stale.
-func (l *Ledger) Hold(ctx context.Context, term Term, d Delivery, upTo uint64, why error) ([]Decision, error) {
+// operator, unless it has a row or is stale. The position does not move.
+func (l *Ledger) Hold(ctx context.Context, term Term, d Delivery, why error) ([]Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return l.settleOr(ctx, term, []Delivery{d}, upTo, why.Error())
+	return l.settleOr(ctx, term, []Delivery{d}, 0, why.Error())
 }
 
 func (l *Ledger) settleOr(ctx context.Context, term Term, deliveries []Delivery, upTo uint64, hold string) ([]Decision, error) {
@@ -124,10 +127,18 @@ func (l *Ledger) settle(ctx context.Context, term Term, deliveries []Delivery, u
 	if err := decideHeld(ctx, tx, term, b, decisions); err != nil {
 		return nil, err
 	}
+	if holdsAny(decisions) {
+		upTo = 0 // stays where it is until they have their dead letters
+	}
 	if err := b.moveStock(ctx, tx, term, upTo); err != nil {
 		return nil, err
 	}
 	return decisions, tx.Commit(ctx)
+}
+
+// holdsAny says whether an order of the decisions is held, now or from before.
+func holdsAny(decisions []Decision) bool {
+	return slices.ContainsFunc(decisions, func(d Decision) bool { return d.Status == admission.Held })
 }
 
 // insertDecisions writes the new outcomes; errRaced if one of them had a row.

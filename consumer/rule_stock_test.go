@@ -140,7 +140,7 @@ func TestStockDelta(t *testing.T) {
 	o := order("u")
 	o.Quantity = 4
 	o = s.reserve(s.epoch(), o).Reservation.Order
-	_, err = s.ledger.Hold(t.Context(), s.take(), delivery(s.epoch(), 1, o)[0], 1, errors.New("poison"))
+	_, err = s.ledger.Hold(t.Context(), s.take(), delivery(s.epoch(), 1, o)[0], errors.New("poison"))
 	must(t, err)
 	taken, _, err := s.change(-11, "t")
 	must(t, err)

@@ -40,10 +40,16 @@ type settler struct {
 	consumer jetstream.Consumer
 
 	reconnects uint64 // of the log's connection when the consumer was set
+	delivered  uint64 // deliveries that have come here since then
 }
 
 // errReconnected ends a hold: the log may have lost its tail with its server.
 var errReconnected = errors.New("the log was away: its end is compared with the ledger's position")
+
+// errTaken ends a hold: a delivery of the partition did not come here. Whoever has it
+// may die with it, and the position must not pass what is not decided. A request for
+// messages that a stale holder left open may have taken it, or it came too late for ours.
+var errTaken = errors.New("the log has delivered messages to somebody else: the partition is settled again from the ledger's position")
 
 // ConsumerName is the durable consumer of a partition.
 func ConsumerName(partition int) string { return "partition-" + strconv.Itoa(partition) }
@@ -123,6 +129,10 @@ func (s *settler) collect(into []message, batch jetstream.MessageBatch) ([]messa
 		if err != nil {
 			return into, fmt.Errorf("read the sequence of a message: %w", err)
 		}
+		if meta.Sequence.Consumer != s.delivered+1 {
+			return into, errTaken
+		}
+		s.delivered++
 		if meta.NumDelivered > 1 {
 			s.Metrics.redelivered.Inc()
 		}
@@ -166,6 +176,11 @@ func (s *settler) settle(taking, hold context.Context, messages []message) (err 
 	if err := s.Dead.Held(hold, decisions); err != nil {
 		return err
 	}
+	if s.term.Reached < messages[len(messages)-1].Seq { // now that nobody need find a held order again
+		if _, err := s.decide(taking, hold, nil, messages); err != nil {
+			return err
+		}
+	}
 	tell, told := s.Tracing.Begin(hold, "tell", trace.SpanKindClient)
 	tellGate(tell, s.Gate, s.Logger, decisions)
 	told.End(nil)
@@ -193,7 +208,6 @@ func (s *settler) decide(taking, hold context.Context, deliveries []Delivery, me
 		decisions, err := s.settleOrIsolate(deciding, deliveries, upTo)
 		step.End(err)
 		if err == nil {
-			s.term.Reached = max(s.term.Reached, upTo)
 			s.Metrics.settled(decisions, time.Since(began))
 			return decisions, nil
 		}

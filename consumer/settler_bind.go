@@ -32,6 +32,7 @@ func (s *settler) bind(ctx context.Context, from Position) error {
 	if _, err := s.Log.JetStream().ResetConsumerToSequence(ctx, s.Log.StreamName(), name, from.Seq+1); err != nil {
 		return fmt.Errorf("reset consumer %s to %d: %w", name, from.Seq+1, err)
 	}
+	s.delivered = 0 // the reset made the log count from the beginning
 	return nil
 }
 

@@ -6,24 +6,27 @@ import (
 )
 
 // settleOrIsolate settles deliveries; when something in them cannot be settled as it
-// stands, it halves them until the order is found, which alone is held.
+// stands, it halves them until the order is found, which alone is held. Then the
+// position does not move: a crash between two parts, or before the dead letter is
+// written, must not skip anything.
 func (s *settler) settleOrIsolate(ctx context.Context, deliveries []Delivery, upTo uint64) ([]Decision, error) {
 	decisions, err := s.Ledger.Settle(ctx, s.term, deliveries, upTo)
+	if err == nil && !holdsAny(decisions) {
+		s.term.Reached = max(s.term.Reached, upTo)
+	}
 	if err == nil || classify(err) != poison {
 		return decisions, err
 	}
 	first, second := halve(deliveries)
 	if second == nil {
 		s.Logger.Error("an order cannot be settled as it stands: it is held", "order", first[0].Orders[0].ID, "error", err)
-		return s.Ledger.Hold(ctx, s.term, first[0], upTo, err)
+		return s.Ledger.Hold(ctx, s.term, first[0], err)
 	}
-	// The position moves with the last part only: a crash between the two must not
-	// skip the second.
 	decisions, err = s.settleOrIsolate(ctx, first, 0)
 	if err != nil {
 		return nil, err
 	}
-	more, err := s.settleOrIsolate(ctx, second, upTo)
+	more, err := s.settleOrIsolate(ctx, second, 0)
 	return append(decisions, more...), err
 }
 

@@ -23,7 +23,7 @@ while i < #ARGV do
   local id, record = ARGV[i], ARGV[i + 1]
   i = i + 2
   if redis.call('HSETNX', KEYS[3], id, record) == 1 then
-    local state, quantity, sku, field = record:match('^(%a) (%d+) %d+ (%S+) (%d+ .*)$')
+    local state, quantity, sku, field = record:match('^(%a) (%d+) %-?%d+ (%S+) (%d+ .*)$')
     local length, rest = field:match('^(%d+) (.*)$')
     length = tonumber(length)
     if #rest > length then redis.call('HSET', KEYS[5], field, id) end

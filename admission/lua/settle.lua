@@ -27,7 +27,7 @@ for i = 2, #ARGV, 2 do
     redis.call('ZREM', KEYS[5], id)
     changed = changed + 1
   elseif ARGV[i + 1] == 'dead' and (state == 'p' or state == 'c') then
-    local quantity, sku, length, rest = record:match('^%a (%d+) %d+ (%S+) (%d+) (.*)$')
+    local quantity, sku, length, rest = record:match('^%a (%d+) %-?%d+ (%S+) (%d+) (.*)$')
     redis.call('HINCRBY', KEYS[2], sku, quantity)
     forget(sku .. ' ' .. rest:sub(1, tonumber(length)), id, tonumber(quantity))
     redis.call('HSET', KEYS[3], id, 'r' .. record:sub(2))
