@@ -171,6 +171,63 @@ func TestExamplesAreReal(t *testing.T) {
 	visit(root)
 }
 
+// What scripts of operators rely on: every command and flag that is promised.
+var promised = `
+activity apply --file --yes --reason --actor
+activity show
+activity list
+activity open
+activity pause
+activity resume
+activity close
+activity stock --delta --reason --key
+order place --user --quantity --key
+order get
+order list --activity --user --status
+order cancel --reason
+replay plan --activity --sku --user --order --partition --from-seq --to-seq --since --until --source --mode
+replay run --activity --sku --user --order --partition --from-seq --to-seq --since --until --source --mode --rate --resume
+dlq list
+dlq show
+dlq replay
+dlq drop --reason
+log info
+log trim --before-seq
+lock list
+lock release --token
+lock run
+lock switch --to
+audit --activity --wait
+reconcile --activity --dry-run
+doctor
+migrate
+config print --origin
+version
+serve`
+
+func TestPromisedCommandsAreThere(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(strings.TrimSpace(promised)) {
+		root := newProgram(nil).rootCommand()
+		var path []string
+		for _, word := range strings.Fields(line + " --output --config") {
+			flag, isFlag := strings.CutPrefix(word, "--")
+			if !isFlag {
+				path = append(path, word)
+				continue
+			}
+			cmd, rest, err := root.Find(path)
+			if err != nil || len(rest) > 0 || !cmd.Runnable() {
+				t.Errorf("there is no command %v: %v", path, err)
+				break
+			}
+			if cmd.Flag(flag) == nil {
+				t.Errorf("%s has no flag %s", cmd.CommandPath(), word)
+			}
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	got := runWith(t, []string{"SECKILL_NONSENSE=1"}, "version", "--output", "json")
