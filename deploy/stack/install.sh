@@ -10,7 +10,7 @@
 # it says what to install and ends with 1.
 #
 # With --race also what only the tests need: a C compiler for Go's race detector on
-# Linux, promtool for the alert rules (Debian has it in the package prometheus), and
+# Linux, Prometheus with promtool for the alert rules and the dashboards, and
 # Chromium for the buyer page.
 # Certificate authorities, which Go needs to fetch modules, are added where there are none.
 set -eu
@@ -42,8 +42,8 @@ have_compiler() {
 		command -v "${CC:-gcc}" >/dev/null 2>&1
 }
 
-have_promtool() {
-	[ "$race" != --race ] || command -v promtool >/dev/null 2>&1
+have_prometheus() {
+	[ "$race" != --race ] || { command -v promtool >/dev/null 2>&1 && command -v prometheus >/dev/null 2>&1; }
 }
 
 # The sender of the lab is compared with it.
@@ -70,7 +70,7 @@ find_missing() {
 	have_redis || missing="$missing redis-server"
 	have_postgres || missing="$missing postgresql"
 	have_compiler || missing="$missing gcc libc6-dev"
-	have_promtool || missing="$missing prometheus"
+	have_prometheus || missing="$missing prometheus"
 	have_wrk || missing="$missing wrk"
 	have_browser || missing="$missing chromium"
 	have_certificates || missing="$missing ca-certificates"
