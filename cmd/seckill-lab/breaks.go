@@ -57,7 +57,10 @@ func (s safeguard) String() string {
 	if _, err := strconv.Atoi(s.rule); err == nil {
 		return "rule " + s.rule + ": " + s.what
 	}
-	return strings.TrimPrefix(s.rule+": "+s.what, ": ")
+	if s.control() {
+		return "nothing taken out, " + s.folder
+	}
+	return s.rule + ": " + s.what
 }
 
 // broken is one safeguard and what its test said without it.
@@ -128,7 +131,7 @@ func controls(chosen []safeguard) []safeguard {
 		if !known {
 			i = len(list)
 			at[s.folder] = i
-			list = append(list, safeguard{what: "nothing", folder: s.folder, test: s.test})
+			list = append(list, safeguard{folder: s.folder, test: s.test})
 		}
 		if !strings.Contains("|"+list[i].test+"|", "|"+s.test+"|") {
 			list[i].test += "|" + s.test

@@ -97,7 +97,7 @@ func (b *breaker) build(ctx context.Context, overlay, folder, program string) er
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./"+folder)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, "./"+folder)
 	cmd.Dir = b.module
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("the tests of %s are not built: %w\n%s", folder, err, text)
@@ -117,8 +117,8 @@ func (b *breaker) test(ctx context.Context, overlay string, s safeguard, program
 	return string(text), err
 }
 
-// complaint is a line of a test with what it complains about.
-var complaint = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
+// complaint is a line of a test with what it complains about, or the word of its panic.
+var complaint = regexp.MustCompile(`(?m)^(?: +\w+\.go:\d+: |panic: )(.+)$`)
 
 // judgeTest reads a test's output: whether it is red, and its first complaint.
 func judgeTest(text string, err error) (red bool, said string) {
