@@ -57,7 +57,7 @@ func colour(b broken) string {
 	if b.right() {
 		return name
 	}
-	return strings.ToUpper(name) + ": " + b.said
+	return strings.ToUpper(name) + ": " + inCell(b.said)
 }
 
 func breaksTable(results []broken) string {

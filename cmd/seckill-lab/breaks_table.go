@@ -72,7 +72,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"9", "no 202 after the publish deadline", "admission/lane.go",
-		"context.WithTimeout(l.service.life, PublishDeadline)\n		admitted", "context.WithCancel(l.service.life)\n		admitted", "consumer", "TestOutcomeUnknown",
+		"context.WithTimeout(l.service.life, PublishDeadline)", "context.WithCancel(l.service.life)", "consumer", "TestOutcomeUnknown",
 	},
 	{
 		"10", "a row that exists is the decision", "consumer/book.go",
@@ -288,7 +288,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"28", "who has an order asks the gate", "admission/sold_out.go",
-		"return !has", "return !has || len(r.buyers) > 0", "consumer", "TestRule28ExactForBuyers",
+		"a.User)); has {", "a.User)); has && len(r.buyers) == 0 {", "consumer", "TestRule28ExactForBuyers",
 	},
 	{
 		"28", "whose order was released asks the gate", "admission/sold_out_read.go",
@@ -352,7 +352,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"G4", "a settled order is told to the gate", "consumer/settler.go",
-		"	tellGate(hold, s.Gate, s.Logger, decisions)\n", "", "consumer", "TestPoint10DiesAfterCommit",
+		"tellGate(tell, s.Gate, s.Logger, decisions)", "tellGate(tell, s.Gate, s.Logger, nil)", "consumer", "TestPoint10DiesAfterCommit",
 	},
 	{
 		"G5", "an order that comes twice in a batch is decided once", "consumer/book.go",
@@ -404,7 +404,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"events", "an event is on disk before its row is removed", "consumer/events.go",
-		"		case refused := <-ack.Err():\n", "		case refused := <-ack.Err():\n			done = append(done, changes[i].id)\n", "consumer", "TestEventsWaitForTheirPredecessor",
+		"		if ended == nil {\n", "		if ended == nil || ctx.Err() == nil {\n", "consumer", "TestEventsWaitForTheirPredecessor",
 	},
 	{
 		"events", "the next event of an order waits for the one before", "consumer/events.go",
@@ -412,7 +412,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"events", "an event that comes again has the id that it had", "consumer/events.go",
-		"jetstream.WithMsgID(event.ID)", "jetstream.WithMsgID(fmt.Sprint(time.Now()))", "consumer", "TestEventsPublishedAgain",
+		"jetstream.MsgIDHeader: {event.ID}", "jetstream.MsgIDHeader: {fmt.Sprint(time.Now())}", "consumer", "TestEventsPublishedAgain",
 	},
 	{
 		"notices", "a change is told to the buyers who wait", "admission/wait.go",
@@ -508,15 +508,15 @@ var safeguards = []safeguard{
 	},
 	{
 		"identity", "the header is believed of trusted addresses only", "admission/identity.go",
-		"if err != nil || !within(trusted, from.Addr().Unmap()) {", "if err != nil {", "admission", "TestHeaderIdentity",
+		"!within(trusted, from.Addr().Unmap())", "!from.IsValid()", "admission", "TestHeaderIdentity",
 	},
 	{
 		"identity", "an operator has a token", "cmd/seckill/admin_door.go",
-		"	if found < 0 || ", "	if found < 0 && len(d.tokens) > 0 {\n		found = 0\n	}\n	if found < 0 || ", "cmd/seckill", "TestAdminTokens",
+		"	if found < 0 {\n", "	if found < 0 && len(d.tokens) > 0 {\n		found = 0\n	}\n	if found < 0 {\n", "cmd/seckill", "TestAdminTokens",
 	},
 	{
 		"identity", "a token that may read changes nothing", "cmd/seckill/admin_door.go",
-		"case who.readOnly && ", "case false && ", "cmd/seckill", "TestAdminTokens",
+		"case changes && who.readOnly && ", "case false && ", "cmd/seckill", "TestAdminTokens",
 	},
 	{
 		"body", "members are known to the letter", "admission/body.go",
@@ -528,6 +528,6 @@ var safeguards = []safeguard{
 	},
 	{
 		"body", "a quantity is a plain number", "admission/body.go",
-		"		if c < '0' || c > '9' {\n", "		if false {\n", "consumer", "TestCase03HostileInput",
+		"		if c < '0' || c > '9' {\n", "		if c == '.' {\n", "consumer", "TestCase03HostileInput",
 	},
 }
