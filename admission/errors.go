@@ -47,6 +47,7 @@ const (
 	CodeBadSignature    Code = "bad-signature"
 	CodeAmount          Code = "amount-mismatch"
 	CodeNotPayable      Code = "not-payable"
+	CodeBusy            Code = "busy"
 	CodeInternal        Code = "internal"
 )
 
@@ -110,6 +111,7 @@ var problemKinds = map[Code]struct {
 	CodeBadSignature:    {http.StatusUnauthorized, "The signature does not hold"},
 	CodeAmount:          {http.StatusConflict, "The amount is not that of the order"},
 	CodeNotPayable:      {http.StatusConflict, "The order cannot be paid"},
+	CodeBusy:            {http.StatusConflict, "Something like this is under way"},
 	CodeInternal:        {http.StatusInternalServerError, "Something went wrong here"},
 }
 

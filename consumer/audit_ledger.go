@@ -98,22 +98,30 @@ type auditRow struct {
 
 // rows reads the given orders in the snapshot.
 func (r *auditing) rows(ctx context.Context, ids []string) (map[string]auditRow, error) {
-	rows, err := r.tx.Query(ctx, sqlAuditRows, ids)
+	list, err := r.scanRows(ctx, sqlAuditRows, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d orders in the ledger: %w", len(ids), err)
 	}
-	found := make(map[string]auditRow, len(ids))
-	var row auditRow
-	var release pgtype.Int8
-	_, err = pgx.ForEachRow(rows, []any{&row.id, &row.activity, &row.sku, &row.user, &row.quantity, &row.status, &release}, func() error {
-		row.release = release.Int64
+	found := make(map[string]auditRow, len(list))
+	for _, row := range list {
 		found[row.id] = row
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read %d orders in the ledger: %w", len(ids), err)
 	}
 	return found, nil
+}
+
+// scanRows reads order rows with a statement that selects what audit_rows does.
+func (r *auditing) scanRows(ctx context.Context, sql string, args ...any) ([]auditRow, error) {
+	rows, err := r.tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(c pgx.CollectableRow) (auditRow, error) {
+		var row auditRow
+		var release pgtype.Int8
+		err := c.Scan(&row.id, &row.activity, &row.sku, &row.user, &row.quantity, &row.status, &release)
+		row.release = release.Int64
+		return row, err
+	})
 }
 
 // charged reads one page of the rows that an open gate must know as charged.

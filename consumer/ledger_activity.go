@@ -93,6 +93,14 @@ func (l *Ledger) AllActivities(ctx context.Context) ([]string, error) {
 	return l.ids(ctx, "list the activities", `select id from activities order by id`)
 }
 
+var sqlActivitiesRecent = statement("activities_recent")
+
+// RecentActivities lists what operators may want to look at: activities that sell
+// first, then drafts, then those closed in the last week.
+func (l *Ledger) RecentActivities(ctx context.Context, most int) ([]string, error) {
+	return l.ids(ctx, "list the recent activities", sqlActivitiesRecent, most)
+}
+
 func (l *Ledger) ids(ctx context.Context, what, sql string, args ...any) ([]string, error) {
 	rows, err := l.pool.Query(ctx, sql, args...)
 	if err != nil {

@@ -53,6 +53,29 @@ func (l *Ledger) Join(ctx context.Context, lockBackend string, partitions int) e
 	return nil
 }
 
+var sqlPartitions = statement("partitions")
+
+// PartitionRow is what the ledger records of a partition.
+type PartitionRow struct {
+	Partition int
+	Term      int64
+	Holder    string // the newest settler; it may be gone
+	Settled   uint64 // log sequence up to which it is decided
+}
+
+// Partitions lists all partitions in order.
+func (l *Ledger) Partitions(ctx context.Context) ([]PartitionRow, error) {
+	rows, err := l.pool.Query(ctx, sqlPartitions)
+	if err != nil {
+		return nil, fmt.Errorf("read the partitions in the ledger: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionRow])
+	if err != nil {
+		return nil, fmt.Errorf("read the partitions in the ledger: %w", err)
+	}
+	return all, nil
+}
+
 // Settled is the log sequence up to which a partition is decided.
 func (l *Ledger) Settled(ctx context.Context, partition int) (uint64, error) {
 	var seq int64

@@ -32,6 +32,9 @@ func TestPagesOfOrdersComeFromTheIndex(t *testing.T) {
 		"expiry_next":        `expiry_next`,
 		"expiry_due":         `expiry_due(512)`,
 		"orders_of_activity": `orders_of_activity('a1', '', '', '80000000-0000-7000-8000-000000000000', 100)`,
+		// These sort what a few pages from the index have.
+		"orders_search":       `orders_search('a1', '{confirmed,paid}', '80000000-0000-7000-8000-000000000000', 100)`,
+		"orders_search_buyer": `orders_search_buyer('{a1}', 'u7', '{confirmed}', '80000000-0000-7000-8000-000000000000', 100)`,
 	} {
 		text, err := os.ReadFile("sql/" + name + ".sql")
 		must(t, err)
@@ -45,7 +48,7 @@ func TestPagesOfOrdersComeFromTheIndex(t *testing.T) {
 			plan = append(plan, line)
 		}
 		must(t, rows.Err())
-		if all := strings.Join(plan, "\n"); strings.Contains(all, "Sort") || strings.Contains(all, "Seq Scan") || !strings.Contains(all, reads(name)) {
+		if all := strings.Join(plan, "\n"); strings.Contains(all, "Sort") && !strings.Contains(name, "search") || strings.Contains(all, "Seq Scan") || !strings.Contains(all, reads(name)) {
 			t.Errorf("%s does not read its page from the index:\n%s", name, all)
 		}
 	}

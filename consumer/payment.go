@@ -178,7 +178,7 @@ func (o lateOrder) note(ctx context.Context, tx pgx.Tx, id string, done admissio
 		return fmt.Errorf("write how the payment ended: %w", err)
 	}
 	_, err = tx.Exec(ctx, `
-		update orders set refund = nullif($2, ''), replaced_by = nullif($3, '')::uuid where id = $1`,
+		update orders set refund = nullif($2, ''), replaced_by = nullif($3, '')::uuid, changed_at = now() where id = $1`,
 		o.order, done.Row.Refund, done.Row.ReplacedBy)
 	if err != nil {
 		return fmt.Errorf("write how the payment ended to the order: %w", err)

@@ -40,7 +40,7 @@ func (p *replaying) take(ctx context.Context, partition int) error {
 	if err != nil {
 		return err
 	}
-	lease, err := p.Leases.TryAcquire(ctx, partitionLock(partition), lockprovider.WithNote("replay"), lockprovider.WithPurpose("partition"))
+	lease, err := p.Leases.TryAcquire(ctx, PartitionLock(partition), lockprovider.WithNote("replay"), lockprovider.WithPurpose("partition"))
 	var held *lockprovider.HeldError
 	if errors.As(err, &held) {
 		who := held.Holder.Note

@@ -25,7 +25,9 @@ type ReplayRun struct {
 	From, To  uint64
 	Position  uint64 // everything up to here is done
 	Started   time.Time
+	Updated   time.Time
 	Finished  bool
+	Ended     time.Time // zero: it is not finished
 	Counts    ReplayCounts
 }
 
@@ -71,21 +73,45 @@ func (l *Ledger) beginRun(ctx context.Context, run *ReplayRun) error {
 
 // Run reads the record of a replay; ErrNoRun.
 func (l *Ledger) Run(ctx context.Context, id string) (ReplayRun, error) {
-	run := ReplayRun{ID: id}
-	c := &run.Counts
-	err := l.pool.QueryRow(ctx, `
-		select selection, log_created, from_seq, to_seq, position, started_at, finished_at is not null,
-		       read, matched, settled, already, rejected, dead, unknown
-		  from replays where id = $1`, id).
-		Scan(&run.Selection, &run.Log, &run.From, &run.To, &run.Position, &run.Started, &run.Finished,
-			&c.Read, &c.Matched, &c.Settled, &c.Already, &c.Rejected, &c.Dead, &c.Unknown)
-	if errors.Is(err, pgx.ErrNoRows) {
+	runs, err := l.runs(ctx, sqlReplay, id)
+	if err == nil && len(runs) == 0 {
 		err = ErrNoRun
 	}
 	if err != nil {
-		return run, fmt.Errorf("read replay %s in the ledger: %w", id, err)
+		return ReplayRun{}, fmt.Errorf("read replay %s in the ledger: %w", id, err)
 	}
-	return run, nil
+	return runs[0], nil
+}
+
+// Runs lists the records of replays, newest first, below the id before (empty: from the
+// newest).
+func (l *Ledger) Runs(ctx context.Context, before string, limit int) ([]ReplayRun, error) {
+	runs, err := l.runs(ctx, sqlReplays, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the replays in the ledger: %w", err)
+	}
+	return runs, nil
+}
+
+var (
+	sqlReplay  = statement("replay")
+	sqlReplays = statement("replays")
+)
+
+func (l *Ledger) runs(ctx context.Context, sql string, args ...any) ([]ReplayRun, error) {
+	rows, err := l.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (ReplayRun, error) {
+		var run ReplayRun
+		var ended *time.Time
+		c := &run.Counts
+		err := r.Scan(&run.ID, &run.Selection, &run.Log, &run.From, &run.To, &run.Position, &run.Started, &run.Updated, &ended,
+			&c.Read, &c.Matched, &c.Settled, &c.Already, &c.Rejected, &c.Dead, &c.Unknown)
+		run.Ended, run.Finished = fromNull(ended), ended != nil
+		return run, err
+	})
 }
 
 // moveRun commits that a replay is done up to a position, and how that went;

@@ -30,7 +30,8 @@ const (
 	bindTimeout = 5 * time.Second
 )
 
-func partitionLock(n int) string { return "partition/" + strconv.Itoa(n) }
+// PartitionLock is the name of the lease of a partition.
+func PartitionLock(n int) string { return "partition/" + strconv.Itoa(n) }
 
 // settler settles one partition during one hold.
 type settler struct {

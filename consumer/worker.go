@@ -83,7 +83,7 @@ func (w *Worker) turn(ctx context.Context, partition int) error {
 	if err != nil {
 		return err
 	}
-	lease, err := w.Leases.Acquire(ctx, partitionLock(partition), lockprovider.WithNote(w.Instance), lockprovider.WithPurpose("partition"))
+	lease, err := w.Leases.Acquire(ctx, PartitionLock(partition), lockprovider.WithNote(w.Instance), lockprovider.WithPurpose("partition"))
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,11 @@ func (n *node) adminRoutes() *routes {
 	}
 	(&sessionAPI{door: mux.door}).register(api)
 	a.register(api)
-	(&auditAPI{stores: n.stores, config: n.config, turn: make(chan struct{}, 1)}).register(api)
+	(&auditAPI{stores: n.stores, config: n.config, jobs: n.jobs, turn: make(chan struct{}, 1)}).register(api)
+	(&replayAPI{node: n}).register(api)
+	(&jobAPI{jobs: n.jobs, notes: n.stores.ledger.Note}).register(api)
+	(&dlqAPI{node: n}).register(api)
+	n.live.register(mux, api)
 	(&lockAPI{node: n}).register(api)
 	(&orderAPI{node: n}).register(api)
 	(&logAPI{ledger: n.stores.ledger}).register(api)

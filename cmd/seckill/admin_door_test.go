@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -26,10 +28,13 @@ func (i *installed) operators() *operators {
 	s, err := openStores(i.t.Context(), c)
 	must(i.t, err)
 	must(i.t, s.join(i.t.Context(), c))
-	n := &node{config: c, stores: s, registry: newRegistry(), logger: discard}
+	n := &node{config: c, stores: s, registry: newRegistry(), logger: discard, instance: "test"}
+	ctx, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	n.startConsole(ctx, &work)
 	mux := n.adminRoutes()
 	server := httptest.NewServer(mux.handler())
-	i.t.Cleanup(func() { server.Close(); s.close() })
+	i.t.Cleanup(func() { stop(); work.Wait(); server.Close(); s.close() })
 	return &operators{t: i.t, url: server.URL, patterns: mux.patterns}
 }
 

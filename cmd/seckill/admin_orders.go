@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"seckill/admission"
-	"seckill/consumer"
 )
 
 // orderAPI is the operators' side of orders over HTTP; seckill order is the other.
@@ -36,11 +35,7 @@ func (a *orderAPI) cancel(ctx context.Context, in *cancelOrderInput) (*cancelOrd
 		return nil, invalid("reason says why, for the activity log")
 	}
 	s := a.node.stores
-	desk := &consumer.Desk{
-		Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: a.node.logger,
-		Dead: consumer.ReadDeadLetters(s.log.JetStream(), a.node.config.Namespace),
-	}
-	row, err := s.cancelOrder(onAdminAPI(ctx, in.Body.Reason), desk, in.ID, in.Body.Refund == nil || *in.Body.Refund)
+	row, err := s.cancelOrder(onAdminAPI(ctx, in.Body.Reason), s.desk(a.node.logger, a.node.config), in.ID, in.Body.Refund == nil || *in.Body.Refund)
 	if err != nil {
 		return nil, admission.AsProblem(err)
 	}
@@ -53,4 +48,14 @@ func (a *orderAPI) register(api huma.API) {
 		Summary: "Cancel an order, paid or not, decided or not",
 		Errors:  []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}, a.cancel)
+	huma.Register(api, huma.Operation{
+		OperationID: "search-orders", Method: http.MethodGet, Path: "/admin/v1/orders",
+		Summary: "Orders by id, by buyer, or of an activity, newest first",
+		Errors:  []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusServiceUnavailable},
+	}, a.search)
+	huma.Register(api, huma.Operation{
+		OperationID: "show-order", Method: http.MethodGet, Path: "/admin/v1/orders/{id}",
+		Summary: "One order and its whole way",
+		Errors:  []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusServiceUnavailable},
+	}, a.show)
 }

@@ -83,7 +83,7 @@ func (p *program) audit(ctx context.Context, s *stores, c Config, activity strin
 // audit makes the audit of this installation.
 func (s *stores) audit(c Config, activity string, wait time.Duration) *consumer.Audit {
 	return &consumer.Audit{
-		Ledger: s.ledger, Gate: s.gate, Log: s.log, Dead: consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace),
+		Ledger: s.ledger, Gate: s.gate, Log: s.log, Dead: s.dead(c),
 		Activity: activity, Wait: wait,
 	}
 }

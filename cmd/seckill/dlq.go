@@ -65,7 +65,7 @@ var errEnough = errors.New("enough was read")
 
 // letters reads the oldest letters with what the ledger says of their orders.
 func (s *stores) letters(ctx context.Context, c Config, activity string, limit int) ([]letterLine, error) {
-	dead := consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace)
+	dead := s.dead(c)
 	last, err := dead.Last(ctx)
 	if err != nil || last == 0 {
 		return []letterLine{}, err
@@ -135,7 +135,7 @@ func newDLQShowCommand(p *program) *cobra.Command {
 }
 
 func (p *program) showLetter(ctx context.Context, s *stores, c Config, id string) error {
-	dead := consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace)
+	dead := s.dead(c)
 	found, err := dead.Find(ctx, "", func(l consumer.Letter) bool { return l.ID() == id })
 	if err != nil {
 		return err

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
-	"seckill/admission"
 	"seckill/consumer"
 )
 
@@ -48,7 +48,7 @@ func newRulingCommand(
 		}
 		would := func(ctx context.Context, s *stores) (string, error) { return s.wouldRule(ctx, args, becomes) }
 		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error {
-			return p.rule(ctx, s.desk(p, c), args, rule)
+			return p.rule(ctx, s.desk(p.commandLogger(), c), args, rule)
 		})
 	}
 	cmd.ValidArgsFunction = p.suggest(true, letterIDs)
@@ -56,11 +56,13 @@ func newRulingCommand(
 	return cmd
 }
 
-func (s *stores) desk(p *program, c Config) *consumer.Desk {
-	return &consumer.Desk{
-		Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: p.commandLogger(),
-		Dead: consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace),
-	}
+func (s *stores) desk(logger *slog.Logger, c Config) *consumer.Desk {
+	return &consumer.Desk{Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: logger, Dead: s.dead(c)}
+}
+
+// dead reads the dead letters of this installation.
+func (s *stores) dead(c Config) *consumer.DeadLetters {
+	return consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace)
 }
 
 // rule goes on past a letter that fails, shows what was done and returns all errors.
@@ -71,10 +73,7 @@ func (p *program) rule(
 	rulings := []consumer.Ruling{}
 	var errs []error
 	for _, id := range ids {
-		ruling, err := consumer.Ruling{}, fmt.Errorf("%q is neither an order id (a UUID in lower case) nor letter-N", id)
-		if admission.ValidID(id) || consumer.IsLetterID(id) {
-			ruling, err = rule(desk, ctx, id)
-		}
+		ruling, err := ruleOne(ctx, desk, id, rule)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("dead letter %s: %s", id, oneLine(err.Error())))
 			continue

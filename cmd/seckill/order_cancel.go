@@ -37,7 +37,7 @@ buyer may order again. The money of a paid one is marked as due to go back, unle
 			return wouldCancel(row, refund), err
 		}
 		return p.change(cmd, sure, would, func(ctx context.Context, s *stores, c Config) error {
-			row, err := s.cancelOrder(ctx, s.desk(p, c), args[0], refund)
+			row, err := s.cancelOrder(ctx, s.desk(p.commandLogger(), c), args[0], refund)
 			if err != nil {
 				return err
 			}

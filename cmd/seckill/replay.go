@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,17 +116,14 @@ func (p *program) planReplay(ctx context.Context, s *stores, c Config, selection
 func (p *program) countReplay(ctx context.Context, s *stores, c Config, selection consumer.Selection) (consumer.ReplaySummary, error) {
 	bar := p.newProgress("reading the log", "messages")
 	defer bar.end()
-	replay := s.replay(p, c)
+	replay := s.replay(p.commandLogger(), c)
 	replay.Progress = bar.set
 	return replay.Plan(ctx, selection)
 }
 
 // replay makes a replay of this installation.
-func (s *stores) replay(p *program, c Config) *consumer.Replay {
-	return &consumer.Replay{
-		Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: p.commandLogger(),
-		Dead: consumer.ReadDeadLetters(s.log.JetStream(), c.Namespace),
-	}
+func (s *stores) replay(logger *slog.Logger, c Config) *consumer.Replay {
+	return &consumer.Replay{Ledger: s.ledger, Gate: s.gate, Log: s.log, Logger: logger, Dead: s.dead(c)}
 }
 
 func writeSummary(w io.Writer, s consumer.ReplaySummary) error {

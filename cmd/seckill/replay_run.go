@@ -83,31 +83,9 @@ func (p *program) runReplay(ctx context.Context, s *stores, c Config, selection 
 	bar := p.newProgress("replaying", "messages")
 	defer bar.end()
 	out := bar.beside(p.stdout)
-	replay := s.replay(p, c)
+	replay := s.replay(p.commandLogger(), c)
 	replay.Rate, replay.Progress, replay.Begun, replay.Report = limit, bar.set, p.announce(bar), reportTo(out)
-	mode := selection.Mode
-	if resume != "" {
-		run, err := s.ledger.Run(ctx, resume)
-		if err != nil {
-			return err
-		}
-		mode = run.Selection.Mode
-	}
-	if mode == consumer.ReplayApply {
-		leases, err := s.replayLeases(ctx, c)
-		if err != nil {
-			return err
-		}
-		defer closeLeases(ctx, leases)
-		replay.Leases = leases
-	}
-	var summary consumer.ReplaySummary
-	var err error
-	if resume != "" {
-		summary, err = replay.Resume(ctx, resume)
-	} else {
-		summary, err = replay.Start(ctx, selection)
-	}
+	summary, err := s.pass(ctx, c, replay, selection, resume)
 	bar.end()
 	if summary.Run == "" {
 		return err
@@ -119,6 +97,30 @@ func (p *program) runReplay(ctx context.Context, s *stores, c Config, selection 
 		return fmt.Errorf("%d orders are held (see seckill dlq list), of %d the end is unknown", summary.Dead, summary.Unknown)
 	}
 	return nil
+}
+
+// pass runs a replay, or resumes one, with the leases that its mode needs.
+func (s *stores) pass(ctx context.Context, c Config, replay *consumer.Replay, selection consumer.Selection, resume string) (consumer.ReplaySummary, error) {
+	mode := selection.Mode
+	if resume != "" {
+		run, err := s.ledger.Run(ctx, resume)
+		if err != nil {
+			return consumer.ReplaySummary{}, err
+		}
+		mode = run.Selection.Mode
+	}
+	if mode == consumer.ReplayApply {
+		leases, err := s.replayLeases(ctx, c)
+		if err != nil {
+			return consumer.ReplaySummary{}, err
+		}
+		defer closeLeases(ctx, leases)
+		replay.Leases = leases
+	}
+	if resume != "" {
+		return replay.Resume(ctx, resume)
+	}
+	return replay.Start(ctx, selection)
 }
 
 // announce names the replay before its first order: who kills it can then resume it.

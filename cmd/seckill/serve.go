@@ -72,6 +72,9 @@ type node struct {
 
 	tellDurability func() // logs what a 202 is worth
 
+	jobs *jobs // what operators have begun here
+	live *live // what their consoles watch
+
 	service *admission.Service     // role api, else nil
 	leases  *lockprovider.Provider // role worker, else nil
 	worker  *nats.Conn             // role worker, else nil
@@ -146,6 +149,7 @@ func (n *node) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	n.startConsole(ctx, &work)
 	servers := []*http.Server{n.serveOn(admin, n.adminHandler(), fail)}
 	where := "-"
 	if public != nil {
@@ -229,6 +233,15 @@ func (n *node) drain(servers []*http.Server) error {
 		errs = append(errs, s.Shutdown(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// startConsole does the work behind the operators' routes until ctx ends.
+func (n *node) startConsole(ctx context.Context, work *sync.WaitGroup) {
+	n.jobs = newJobs()
+	l := &lookout{node: n, rates: rates{gatherer: n.registry}}
+	n.live = newLive(l.look, n.jobs, n.logger)
+	work.Go(func() { n.jobs.run(ctx) })
+	work.Go(func() { n.live.run(ctx); l.close() })
 }
 
 // startWorker settles orders and sweeps until ctx ends. The function it returns

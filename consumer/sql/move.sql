@@ -3,6 +3,7 @@
 update orders o
    set status = w.status, reason = nullif(w.reason, ''), amount = w.amount,
        decided_at = case w.was when 'held' then now() else o.decided_at end,
+       changed_at = now(),
        pay_before = coalesce(now() + nullif(w.payment_window, interval '0'), o.pay_before),
        release_epoch = nullif(w.release_epoch, 0), refund = nullif(w.refund, ''),
        term = coalesce(nullif($9::bigint, 0), o.term)

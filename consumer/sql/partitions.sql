@@ -1,0 +1,1 @@
+select partition, term, holder, settled_seq from partitions order by partition
