@@ -18,7 +18,7 @@ func (w *Worker) TakeHold(ctx context.Context, partition int) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease, err := w.Leases.Acquire(ctx, partitionLock(partition))
+	lease, err := w.Leases.Acquire(ctx, PartitionLock(partition))
 	if err != nil {
 		return nil, err
 	}
