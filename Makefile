@@ -20,7 +20,7 @@ oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 payment := $(if $(PAYMENT),--payment-window $(PAYMENT) --unpaid $(UNPAID))
 
 .DEFAULT_GOAL := help
-.PHONY: breaks console reference help run test build bench results chaos lint fmt clean install install-test bench-locks soak-locks
+.PHONY: breaks console reference help run test build bench results chaos machine lint fmt clean install install-test bench-locks soak-locks
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ results: install-test build ## measure the project against the machine's ceiling
 
 chaos: install build ## 200 random kills under load on each lock backend (SEED=n: another schedule)
 	bin/seckill-lab chaos --kills 200 --lock both --seed $(SEED) --report cmd/seckill-lab/CHAOS.md
+
+machine: install-test ## 12,000 random steps of sales, each compared with a model and the laws (SEED=n: another sequence)
+	$(GO) test -count 1 -v -run '^TestMachine$$' -timeout 0 ./consumer -rapid.checks 75 -rapid.seed $(SEED)
 
 bench-locks: install build ## lockprovider beside other lock libraries, on the same servers (writes lockprovider/bench/RESULTS.md)
 	cd lockprovider/bench && $(GO) run . -out RESULTS.md

@@ -18,6 +18,7 @@ type machineSale struct {
 	*sale
 	workers []*consumer.Worker
 	replays *lockprovider.Provider
+	runs    int
 }
 
 func newMachineSale(t *testing.T) *machineSale {
