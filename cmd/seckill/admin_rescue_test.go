@@ -41,7 +41,7 @@ func (b browser) job(path, body string, result any) jobView {
 	return raw.jobView
 }
 
-// steps are the names of an order's way.
+// steps are the names of an order's way, but for an event that is about to be published.
 func (w orderWay) steps() string {
 	var names []string
 	for _, s := range w.Steps {
@@ -49,7 +49,9 @@ func (w orderWay) steps() string {
 		if s.At == nil {
 			name += "?"
 		}
-		names = append(names, name)
+		if name != "event-waiting" {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, " ")
 }
