@@ -48,7 +48,7 @@ export type Letter = {
   id: string; number: number; activity: string; reason: string; detail: string; seq: number; deliveries: number; at: string;
   order?: { id: string; user: string; sku: string; quantity: number; at: string }; data?: string; status?: string;
 };
-export type Group = { activity: string; reason: string; detail: string; count: number; first_at: string; last_at: string };
+export type Group = { activity: string; reason: string; detail: string; count: number; first_at: string; last_at: string; ids: string[] };
 export type Letters = { groups: Group[]; letters: Letter[]; total: number; grouped: number; next?: number };
 export type Decided = { letters: { id: string; result: string; status?: string; reason?: string }[]; failed: { id: string; detail: string }[] };
 export type Selection = {
@@ -118,7 +118,7 @@ export async function login(token: string) { session.value = await post<Session>
 export async function logout() { await call('DELETE', '/session'); session.value = null; }
 
 export const moveSale = (id: string, step: 'open' | 'pause' | 'resume' | 'close', reason: string) =>
-  post<Sale>(`/activities/${part(id)}/${step}`, reason ? { reason } : {});
+  post<Sale>(`/activities/${part(id)}/${step}`, reason ? { reason } : undefined);
 export const changeStock = (id: string, sku: string, delta: number, reason: string, key: string) =>
   post<Sale>(`/activities/${part(id)}/skus/${part(sku)}/stock`, { delta, reason }, { 'Idempotency-Key': key });
 
@@ -135,7 +135,7 @@ export const resumeReplay = (run: string, reason: string) => post<Job>(`/replays
 export const replays = () => get<{ replays: Run[] }>('/replays', { limit: 20 });
 
 export const audit = (activity: string, wait: string) => post<Job>('/audits', { ...(activity && { activity }), wait });
-export const cancelJob = (id: string) => post<Job>(`/jobs/${part(id)}/cancel`, {});
+export const cancelJob = (id: string) => post<Job>(`/jobs/${part(id)}/cancel`, undefined);
 export const releaseLease = (name: string, token: number, reason: string) =>
   post('/locks/release', { name, token, reason });
 export const activityLog = (q: { subject?: string; actor?: string; before?: number }) =>

@@ -15,6 +15,7 @@ import { Orders } from './screens/orders';
 import { Pipeline } from './screens/pipeline';
 import { scheme, turn } from './theme';
 import { Badge, Fault, Notice } from './ui';
+import { count } from './words';
 
 const views: Record<Screen, ComponentType> = { live: Live, orders: Orders, dead: Dead, pipeline: Pipeline, audit: Audit };
 
@@ -51,8 +52,8 @@ function Frame() {
 
 // Pip counts what waits for somebody on a screen.
 function Pip({ screen }: { screen: Screen }) {
-  const n = attention.value.filter((a) => a.screen === screen && a.tone === 'bad').length;
-  return n > 0 ? <span class="pip">{n}<span class="visually-hidden"> to look at</span></span> : null;
+  const n = attention.value.reduce((sum, a) => sum + (a.screen === screen && a.tone === 'bad' ? a.n : 0), 0);
+  return n > 0 ? <span class="pip">{count(n)}<span class="visually-hidden"> to look at</span></span> : null;
 }
 
 function Who() {
@@ -98,6 +99,7 @@ function Login() {
         <h1>seckill console</h1>
         <label>
           <span>Admin token</span>
+          <input type="text" name="username" autocomplete="username" value="operator" readOnly hidden />
           <input type="password" name="token" autocomplete="current-password" required autofocus value={token} onInput={(e) => setToken(e.currentTarget.value)} />
           <small class="quiet">One of SECKILL_ADMIN_TOKEN, SECKILL_ADMIN_TOKENS or SECKILL_ADMIN_READ_TOKENS of this process.</small>
         </label>

@@ -5,7 +5,7 @@ import { sample } from './live';
 import type { Screen } from './route';
 import { count, many, span } from './words';
 
-export type Attention = { tone: 'bad' | 'wait'; screen: Screen; id?: string; what: string; next: string };
+export type Attention = { tone: 'bad' | 'wait'; screen: Screen; id?: string; what: string; next: string; n: number };
 
 const late = 10; // seconds that an order may reasonably wait for its decision
 
@@ -17,32 +17,31 @@ export const broken = (a: Sale) => a.exact && a.skus.some((s) => s.gate_stock !=
 function laws(s: Sample): Attention[] {
   const found: Attention[] = [];
   for (const a of s.activities ?? []) {
-    if (broken(a)) found.push({ tone: 'bad', screen: 'live', id: a.activity, what: `The stock of ${a.activity} does not add up`, next: 'Run an audit; seckill reconcile mends a gate.' });
+    if (broken(a)) found.push({ n: 1, tone: 'bad', screen: 'live', id: a.activity, what: `The stock of ${a.activity} does not add up`, next: 'Run an audit; seckill reconcile mends a gate.' });
     if (a.state === 'open' && ['untrusted', 'none', 'rebuilding'].includes(a.gate)) {
       const why = a.gate === 'none' ? 'has no gate' : `has a gate that is ${a.gate}`;
-      found.push({ tone: 'bad', screen: 'live', id: a.activity, what: `${a.activity} ${why}${a.suspect ? `: ${a.suspect}` : ''}`, next: 'Buyers are told to wait. A running worker makes the gate anew from the ledger.' });
+      found.push({ n: 1, tone: 'bad', screen: 'live', id: a.activity, what: `${a.activity} ${why}${a.suspect ? `: ${a.suspect}` : ''}`, next: 'Buyers are told to wait. A running worker makes the gate anew from the ledger.' });
     }
   }
-  if (s.violations) found.push({ tone: 'bad', screen: 'audit', what: `${many(s.violations, 'law')} broken`, next: 'Run an audit and read which.' });
   return found;
 }
 
 const letters = (s: Sample): Attention[] => (s.log?.dead_letters
-  ? [{ tone: 'bad', screen: 'dead', what: `${many(s.log.dead_letters, 'dead letter')}`, next: 'Their orders wait for a decision: replay them once the cause is gone, or drop them.' }] : []);
+  ? [{ n: s.log.dead_letters, tone: 'bad', screen: 'dead', what: `${many(s.log.dead_letters, 'dead letter')}`, next: 'Their orders wait for a decision: replay them once the cause is gone, or drop them.' }] : []);
 
 function work(s: Sample): Attention[] {
   const found: Attention[] = [];
   const idle = (s.partitions ?? []).filter((p) => !p.lease && p.backlog_orders > 0);
   if (idle.length) {
-    found.push({ tone: 'bad', screen: 'pipeline', what: `${many(idle.length, 'partition')} with orders and no worker`, next: 'Start a worker (seckill serve); a dead one is replaced within the TTL of its lease.' });
+    found.push({ n: idle.length, tone: 'bad', screen: 'pipeline', what: `${many(idle.length, 'partition')} with orders and no worker`, next: 'Start a worker (seckill serve); a dead one is replaced within the TTL of its lease.' });
   } else if (s.log && s.log.oldest_unsettled_seconds > late) {
-    found.push({ tone: 'wait', screen: 'pipeline', what: `The oldest of ${count(s.log.backlog_orders)} waiting orders is ${span(s.log.oldest_unsettled_seconds)} old`, next: 'Orders are kept and settled in turn. If it grows, add workers or look at Postgres.' });
+    found.push({ n: 1, tone: 'wait', screen: 'pipeline', what: `The oldest of ${count(s.log.backlog_orders)} waiting orders is ${span(s.log.oldest_unsettled_seconds)} old`, next: 'Orders are kept and settled in turn. If it grows, add workers or look at Postgres.' });
   }
   return found;
 }
 
 const stores = (s: Sample): Attention[] => (s.stores ?? []).filter((x) => !x.up).map((x) => ({
-  tone: 'bad', screen: 'pipeline', what: `${storeName(x.store)} does not answer`, next: withoutStore[x.store] ?? 'Start it again.',
+  n: 1, tone: 'bad', screen: 'pipeline', what: `${storeName(x.store)} does not answer`, next: withoutStore[x.store] ?? 'Start it again.',
 }));
 
 const names: Record<string, string> = { redis: 'Redis', nats: 'NATS', postgres: 'Postgres', etcd: 'etcd' };

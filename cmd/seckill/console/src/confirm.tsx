@@ -32,7 +32,7 @@ function Asking({ q }: { q: Question }) {
   useEffect(() => { box.current?.showModal(); }, []);
   const n = Number(number);
   const ready = (q.reason !== 'required' || reason.trim() !== '') && (!q.number || (/^[+-]?\d+$/.test(number.trim()) && q.number.ok(n)));
-  const close = () => { question.value = null; };
+  const close = () => box.current?.close(); // which gives the focus back
   const submit = async (e: Event) => {
     e.preventDefault();
     if (!ready || busy) return;
@@ -47,7 +47,7 @@ function Asking({ q }: { q: Question }) {
     setBusy(false);
   };
   return (
-    <dialog ref={box} class="confirm" aria-labelledby="question" onClose={close}>
+    <dialog ref={box} class="confirm" aria-labelledby="question" onClose={() => { question.value = null; }}>
       <form onSubmit={submit}>
         <h2 id="question">{q.title}</h2>
         {q.detail && <div class="detail">{q.detail}</div>}

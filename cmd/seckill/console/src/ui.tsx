@@ -27,7 +27,7 @@ export function Panel({ title, note, actions, wide, children }: {
 
 // Scroll is where a table may be wider than the screen; the page itself never is.
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
-  return <div class="scroll" role="region" aria-label={label} tabIndex={0}>{children}</div>;
+  return <div class="scroll" role="region" aria-label={`${label}: table`} tabIndex={0}>{children}</div>;
 }
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -55,10 +55,14 @@ export function Copy({ text, short }: { text: string; short?: boolean }) {
   return (
     <span class="copy">
       <code title={text}>{short ? `${text.slice(0, 8)}…${text.slice(-4)}` : text}</code>
-      <button type="button" class="icon" aria-label={`Copy ${text}`} title="Copy" onClick={copy}>{done ? '✓' : '⧉'}</button>
+      <button type="button" class="icon" aria-label={`Copy ${text}`} title="Copy" onClick={copy}><Glyph done={done} /></button>
     </span>
   );
 }
+
+const Glyph = ({ done }: { done: boolean }) => (
+  <svg viewBox="0 0 16 16" aria-hidden="true">{done ? <path d="M3 8.5 6.5 12 13 4.5" /> : <path d="M6 6h7v7H6zM3 10V3h7" />}</svg>
+);
 
 // The clipboard of the browser exists on https and loopback only.
 async function writeClipboard(text: string) {

@@ -8,7 +8,7 @@ export const many = (n: number, one: string, more = one + 's') => `${count(n)} $
 
 // rate is a number a second.
 export const rate = (n: number | null | undefined) =>
-  n == null || !Number.isFinite(n) ? '–' : n >= 100 || n === 0 ? whole.format(Math.round(n)) : n >= 10 ? n.toFixed(0) : n.toFixed(1);
+  n == null || !Number.isFinite(n) ? '–' : n >= 100 || Number.isInteger(n) ? whole.format(Math.round(n)) : n >= 10 ? n.toFixed(0) : n.toFixed(1);
 
 // span is a duration given in seconds.
 export function span(s: number | null | undefined) {

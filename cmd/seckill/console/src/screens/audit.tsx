@@ -95,7 +95,7 @@ function Sides({ r }: { r: AuditReport }) {
     <Scroll label="Books by SKU">
       <table class="sides">
         <thead>
-          <tr><th colSpan={3} /><th class="num" colSpan={3}>Ledger</th><th class="num" colSpan={2}>Gate</th><th /></tr>
+          <tr><td colSpan={3} /><th class="group" scope="colgroup" colSpan={3}>Ledger</th><th class="group" scope="colgroup" colSpan={2}>Gate</th><td /></tr>
           <tr><th>Sale</th><th>SKU</th><th class="num">Total</th><th class="num">Sold</th><th class="num">Left</th><th class="num">Coming back</th><th class="num">In flight</th><th class="num">Left</th><th class="num">Sum</th></tr>
         </thead>
         <tbody>{rows.map((s) => {

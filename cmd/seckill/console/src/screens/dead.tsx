@@ -27,13 +27,12 @@ export function Dead() {
   );
 }
 
-const sameGroup = (g: Group, l: { activity: string; reason: string; detail: string }) => g.activity === l.activity && g.reason === l.reason && g.detail === l.detail;
 const keyOf = (g: Group) => `${g.activity}|${g.reason}|${g.detail}`;
 
 function Waiting({ all, again }: { all: Letters; again: () => void }) {
   const [done, setDone] = useState<Decided | null>(null);
   const group = all.groups.find((g) => keyOf(g) === param('group'));
-  const shown = group ? all.letters.filter((l) => sameGroup(group, l)) : all.letters;
+  const shown = group ? all.letters.filter((l) => group.ids.includes(l.id)) : all.letters;
   if (all.total === 0 && !done) {
     return <Panel title="Waiting for a decision"><Empty title="No order waits for a decision">An order comes here when it cannot be settled as it is; its units stay reserved until you decide.</Empty></Panel>;
   }
@@ -54,7 +53,7 @@ function Groups({ all, chosen }: { all: Letters; chosen?: Group }) {
         <table>
           <thead><tr><th>Reason</th><th>Sale</th><th class="num">Letters</th><th>First</th><th>Last</th><th>Detail</th></tr></thead>
           <tbody>{all.groups.map((g) => (
-            <tr key={keyOf(g)} data-row aria-selected={g === chosen}>
+            <tr key={keyOf(g)} data-row class={g === chosen ? 'selected' : ''}>
               <th scope="row"><a href={link('dead', '', { activity: param('activity'), group: keyOf(g) })}>{g.reason}</a></th>
               <td>{g.activity}</td><td class="num">{count(g.count)}</td><td>{clock(g.first_at)}</td><td>{clock(g.last_at)}</td><td class="wrap quiet">{g.detail}</td>
             </tr>
@@ -75,7 +74,7 @@ function List({ shown, group, all, decided }: { shown: Letter[]; group?: Group; 
   };
   const everyone = chosen.length === shown.length && shown.length > 0;
   return (
-    <Panel title={group ? `Letters: ${group.reason}` : 'Letters'} note={all.next ? `the first ${count(all.letters.length)} of ${count(all.total)}` : 'oldest first'}
+    <Panel title={group ? `Letters: ${group.reason}` : 'Letters'} note={group && group.count > group.ids.length ? `the first ${count(group.ids.length)} of ${count(group.count)}` : all.next ? `the first ${count(all.letters.length)} of ${count(all.total)}` : 'oldest first'}
       actions={mayChange() && <DecideButtons chosen={chosen} decided={(d) => { setPicked(new Set()); decided(d); }} />}>
       <Scroll label="Dead letters">
         <table>
@@ -84,7 +83,7 @@ function List({ shown, group, all, decided }: { shown: Letter[]; group?: Group; 
             <th>Order</th><th>Buyer</th><th>Status</th><th>SKU</th><th class="num">Units</th><th>Reason</th><th class="num">Message</th><th class="num">Deliveries</th><th>At</th>
           </tr></thead>
           <tbody>{shown.map((l) => (
-            <tr key={l.number} data-row aria-selected={picked.has(l.id)}>
+            <tr key={l.number} data-row class={picked.has(l.id) ? 'selected' : ''}>
               {mayChange() && <td><input type="checkbox" aria-label={`Select ${l.id}`} checked={picked.has(l.id)} onChange={() => toggle(l.id)} /></td>}
               <td>{l.order ? <a href={link('orders', l.id)}><code>{`${l.id.slice(0, 8)}…${l.id.slice(-4)}`}</code></a> : <Copy text={l.id} />}</td>
               <td>{l.order?.user ?? '–'}</td><td>{l.status ? <Badge state={l.status} /> : '–'}</td><td>{l.order?.sku ?? '–'}</td><td class="num">{count(l.order?.quantity)}</td>

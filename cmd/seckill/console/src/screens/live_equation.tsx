@@ -33,15 +33,13 @@ export function Equation({ sale }: { sale: Sale }) {
     <Panel title="Stock" note="units, read from the ledger and the gate">
       <div class="equation" data-equation={sale.activity}>
         <div class="sum">
-          <div class="term"><b>{count(n.total)}</b><span>Total</span></div>
+          <div class="term"><b data-term="total">{count(n.total)}</b><span class="label">Total</span></div>
           {terms.map(([key, label, meaning], i) => (
-            <>
+            <div class="term" key={key} title={meaning}>
               <span class="sign" aria-hidden="true">{i === 0 ? '=' : '+'}</span>
-              <div class="term" key={key} title={meaning}>
-                <b data-term={key}>{count(n[key])}</b>
-                <span><i class={`tone-${tones[key]}`} />{label}{key === 'undecided' && n.held > 0 && ` (${count(n.held)} held)`}</span>
-              </div>
-            </>
+              <b data-term={key}>{count(n[key])}</b>
+              <span class="label"><i class={`tone-${tones[key]}`} />{label}{key === 'undecided' && n.held > 0 && ` (${count(n.held)} held)`}</span>
+            </div>
           ))}
           <Verdict sale={sale} n={n} />
         </div>

@@ -25,12 +25,16 @@ export function Funnel() {
     };
   }, [past]);
   return (
-    <Panel title="Funnel per second" note="this process">
-      {f ? <><Chart label="Requests per second" times={times} lines={lines} axis={rate} /><Steps f={f} /></>
-        : <Empty title="This process takes no orders">It has no role api; open the console of one that has.</Empty>}
+    <Panel title="Funnel per second" note="this process; the chart is logarithmic">
+      {f ? <><Chart steep label="Requests per second" times={times} lines={lines} axis={rate} /><Steps f={f} /></>
+        : <NoRates />}
     </Panel>
   );
 }
+
+const NoRates = () => (sample.value!.process.roles.includes('api')
+  ? <Empty title="Counting …">The first second is not over.</Empty>
+  : <Empty title="This process takes no orders">It has no role api; open the console of one that has.</Empty>);
 
 // Steps is the funnel of the newest second: each row a part of what was asked.
 function Steps({ f }: { f: Rates }) {

@@ -21,7 +21,7 @@ export function SKUTable({ sale }: { sale: Sale }) {
           {sale.skus.length > 1 && (
             <tfoot><tr>
               <th scope="row">All</th><td class="num">{count(n.total)}</td><td class="num">{count(n.live)}</td><td class="num">{count(n.undecided)}</td><td class="num">{count(n.held)}</td>
-              <td class="num">{count(n.back)}</td><td class="num">{count(n.gate)}</td><td class="num">{n.gate === null ? '–' : count(n.difference)}</td><td /><td />{change && <td />}
+              <td class="num">{count(n.back)}</td><td class="num">{count(n.gate)}</td><td class="num">{n.gate === null ? '–' : n.difference === 0 ? '0' : signed(n.difference)}</td><td /><td />{change && <td />}
             </tr></tfoot>
           )}
         </table>

@@ -90,8 +90,8 @@ function Table({ orders }: { orders: Order[] }) {
       <table>
         <thead><tr><th>Order</th><th>Buyer</th><th>Status</th><th>SKU</th><th class="num">Units</th><th class="num">Amount</th><th>Reserved</th></tr></thead>
         <tbody>{orders.map((o) => (
-          <tr key={o.order_id} data-row aria-selected={o.order_id === route.value.id}>
-            <td><a href={link('orders', o.order_id, query)}><code>{`${o.order_id.slice(0, 8)}…${o.order_id.slice(-4)}`}</code></a></td>
+          <tr key={o.order_id} data-row class={o.order_id === route.value.id ? 'selected' : ''}>
+            <td><a href={link('orders', o.order_id, query)} aria-current={o.order_id === route.value.id ? 'true' : undefined}><code>{`${o.order_id.slice(0, 8)}…${o.order_id.slice(-4)}`}</code></a></td>
             <td><a href={link('orders', '', { user: o.user })}>{o.user}</a></td>
             <td><Badge state={o.status} />{o.reason && <span class="quiet"> {o.reason}</span>}</td>
             <td>{o.sku}</td><td class="num">{count(o.quantity)}</td><td class="num">{count(o.amount)}</td><td>{clock(o.created_at)}</td>
