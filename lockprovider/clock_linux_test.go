@@ -91,12 +91,3 @@ func TestRedisServerClock(t *testing.T) {
 	stays(ctx, t, c, ttl)
 	must(t, c.Release(ctx))
 }
-
-// stays wants a lease kept and renewed.
-func stays(ctx context.Context, t *testing.T, l *lockprovider.Lease, d time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		must(t, l.Err())
-	}
-	must(t, l.Verify(ctx))
-}

@@ -75,7 +75,7 @@
 //
 // # Stores
 //
-// Redis: one hash a lock, an index and a fence counter a namespace, all under one hash
+// Redis: one string a lock, an index and a fence counter a namespace, all under one hash
 // tag ({namespace/lock}), so that a namespace is one slot of a cluster. Each change is
 // one script that compares first. Waiters are woken by publish, with the subscription
 // confirmed before the deciding try, and by a timer of at most two seconds. Redis must be

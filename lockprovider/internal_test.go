@@ -3,6 +3,7 @@ package lockprovider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -24,6 +25,29 @@ func TestNameCodeKeepsNamesAndPrefixes(t *testing.T) {
 	for _, bad := range []string{"%", "%4", "%zz", "a%G0"} {
 		if name, err := decodeName(bad); err == nil {
 			t.Errorf("%q decoded to %q", bad, name)
+		}
+	}
+}
+
+// What the scripts write is read back, whatever owner and note are; a mark fits no other
+// owner; and what is no lock is not taken for one.
+func TestRedisValueNamesItsOwner(t *testing.T) {
+	t.Parallel()
+	same := func(owner, other, note string, token uint64, ms int32) bool {
+		value := fmt.Sprintf("%s%d %d %s", ownerMark(owner), token, ms, note)
+		in, ok := readValue("n", value)
+		return ok && in.Owner == owner && in.Note == note && in.Token == token && in.Since.Equal(time.UnixMilli(int64(ms))) &&
+			(owner == other || !strings.HasPrefix(value, ownerMark(other)))
+	}
+	if err := quick.Check(same, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !same("a 1 2", "a", " 3 4 ", 1, 0) || !same("", "a", "", 1, 0) {
+		t.Error("an owner with spaces, or without a letter")
+	}
+	for _, bad := range []string{"", "lease", "lease 1 a", "lease x a 1 0 ", "lease -1 a 1 0 ", "lease 9 a 1 0 ", "lease 1 a x 0 ", "lease 1 a 1 x ", "lease 1 a 1 0", "lock 1 a 1 0 "} {
+		if in, ok := readValue("n", bad); ok {
+			t.Errorf("%q was read as %+v", bad, in)
 		}
 	}
 }

@@ -66,3 +66,12 @@ func ends(t *testing.T, l *lockprovider.Lease, limit time.Duration) {
 		t.Errorf("the holder: %v", err)
 	}
 }
+
+// stays wants a lease kept and renewed.
+func stays(ctx context.Context, t *testing.T, l *lockprovider.Lease, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		must(t, l.Err())
+	}
+	must(t, l.Verify(ctx))
+}

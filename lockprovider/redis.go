@@ -39,7 +39,7 @@ const (
 	policyPause  = 5 * time.Second
 )
 
-// redisBackend keeps one hash per lock, one fence counter and one index per
+// redisBackend keeps one string per lock, one fence counter and one index per
 // namespace. All keys of a namespace share a hash tag, so that scripts stay within
 // one slot of a cluster and one subscription hears all wake-ups.
 type redisBackend struct {
@@ -116,7 +116,7 @@ func (b *redisBackend) try(ctx context.Context, a *attempt) (grant, error) {
 	answer, err := acquireScript.Run(
 		ctx, b.client,
 		[]string{b.lockKey(a.name), b.fence(), b.index()},
-		a.owner, a.req.ttl.Milliseconds(), a.req.note, encodeName(a.name), fenceLife.Milliseconds(), flag(b.off.tokenFloor),
+		ownerMark(a.owner), a.req.ttl.Milliseconds(), a.req.note, encodeName(a.name), fenceLife.Milliseconds(), flag(b.off.tokenFloor),
 	).Slice()
 	if err != nil {
 		return grant{}, redisError(err, a.name)
@@ -125,12 +125,15 @@ func (b *redisBackend) try(ctx context.Context, a *attempt) (grant, error) {
 	if b.off.sendTime {
 		sent = b.core.clock.Now()
 	}
-	switch n, _ := answer[0].(int64); {
-	case n == 1:
-		token, err := strconv.ParseUint(text(answer[1]), 10, 64)
-		return grant{token: token, sent: sent}, err
-	case n == 0 && len(answer) == 6:
-		return grant{}, &HeldError{Holder: redisInfo(a.name, answer[1:])}
+	if len(answer) > 1 {
+		in, ok := readValue(a.name, text(answer[1]))
+		switch n, _ := answer[0].(int64); {
+		case ok && n == 1:
+			return grant{token: in.Token, sent: sent}, nil
+		case ok && n == 0 && len(answer) == 3:
+			in.TTL = msLeft(answer[2])
+			return grant{}, &HeldError{Holder: in}
+		}
 	}
 	return grant{}, fmt.Errorf("lockprovider: acquire %q: key %q: %w; remove it or choose another namespace", a.name, b.lockKey(a.name), ErrForeignKey)
 }
@@ -143,7 +146,7 @@ func (b *redisBackend) renew(ctx context.Context, batch []*session) ([]renewal, 
 	for i, s := range batch {
 		for h := range s.holds {
 			keys = append(keys, b.lockKey(h.name))
-			args = append(args, h.owner, s.ttl.Milliseconds(), encodeName(h.name))
+			args = append(args, ownerMark(h.owner), s.ttl.Milliseconds(), encodeName(h.name))
 			place[i] = len(keys) - 1
 		}
 	}
@@ -185,7 +188,7 @@ func renewalLoss(word int64) Reason {
 // plant writes locks that are gone anew, as a renewal must never do.
 func (b *redisBackend) plant(ctx context.Context, keys []string, args []any) {
 	for i, k := range keys {
-		b.client.HSetNX(ctx, k, "o", args[3*i])
+		b.client.SetNX(ctx, k, text(args[3*i])+"1 0 ", 0)
 	}
 }
 
@@ -201,7 +204,7 @@ func (b *redisBackend) undo(ctx context.Context, a *attempt) error {
 func (b *redisBackend) giveBack(ctx context.Context, name, owner string) (bool, error) {
 	n, err := releaseScript.Run(
 		ctx, b.client, []string{b.lockKey(name), b.index()},
-		owner, encodeName(name), b.publish, b.wakeChannel(name), flag(b.off.ownerCompare),
+		ownerMark(owner), encodeName(name), b.publish, b.wakeChannel(name), flag(b.off.ownerCompare),
 	).Int()
 	return n == 1, err
 }
@@ -216,8 +219,10 @@ func (b *redisBackend) force(ctx context.Context, name string, token uint64) err
 		return redisError(err, name)
 	case n == 0:
 		return ErrNotHeld
-	case n < 0:
+	case n == -1:
 		return ErrTokenMismatch
+	case n == -2:
+		return foreignKey(name)
 	}
 	return nil
 }
@@ -225,9 +230,13 @@ func (b *redisBackend) force(ctx context.Context, name string, token uint64) err
 // redisError tells a key of another type apart from a store that failed.
 func redisError(err error, name string) error {
 	if strings.Contains(err.Error(), "WRONGTYPE") {
-		return fmt.Errorf("lockprovider: %q: %w; remove it or choose another namespace", name, ErrForeignKey)
+		return foreignKey(name)
 	}
 	return err
+}
+
+func foreignKey(name string) error {
+	return fmt.Errorf("lockprovider: %q: %w; remove it or choose another namespace", name, ErrForeignKey)
 }
 
 func text(v any) string {

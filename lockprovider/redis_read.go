@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,7 +27,7 @@ func (b *redisBackend) checkServer(ctx context.Context) error {
 }
 
 func (b *redisBackend) check(ctx context.Context, h *hold) (Reason, error) {
-	owner, err := b.client.HGet(ctx, b.lockKey(h.name), "o").Result()
+	value, err := b.client.Get(ctx, b.lockKey(h.name)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return Revoked, nil
@@ -35,7 +35,7 @@ func (b *redisBackend) check(ctx context.Context, h *hold) (Reason, error) {
 		return Stolen, nil
 	case err != nil:
 		return 0, err
-	case owner != h.owner:
+	case !strings.HasPrefix(value, ownerMark(h.owner)):
 		return Stolen, nil
 	}
 	return 0, nil
@@ -53,14 +53,19 @@ func (b *redisBackend) list(ctx context.Context, prefix string, exact bool) ([]I
 	infos := make([]Info, 0, len(rows))
 	for _, r := range rows {
 		row, _ := r.([]any)
-		if len(row) != 6 {
+		if len(row) != 3 {
 			return nil, fmt.Errorf("list script: row of %d fields", len(row))
 		}
 		name, err := decodeName(text(row[0]))
 		if err != nil {
 			return nil, err
 		}
-		infos = append(infos, redisInfo(name, row[1:]))
+		in, ok := readValue(name, text(row[1]))
+		if !ok {
+			return nil, foreignKey(name)
+		}
+		in.TTL = msLeft(row[2])
+		infos = append(infos, in)
 	}
 	return infos, b.countWaiters(ctx, infos)
 }
@@ -96,13 +101,8 @@ func (b *redisBackend) shardCounts(ctx context.Context, channels []string) (map[
 	return node.PubSubShardNumSub(ctx, channels...).Result()
 }
 
-// redisInfo reads {ms left, owner, token, note, since in ms}.
-func redisInfo(name string, f []any) Info {
-	ms, _ := f[0].(int64)
-	token, _ := strconv.ParseUint(text(f[2]), 10, 64)
-	since, _ := strconv.ParseInt(text(f[4]), 10, 64)
-	return Info{
-		Name: name, Owner: text(f[1]), Note: text(f[3]), Token: token,
-		TTL: time.Duration(max(ms, 0)) * time.Millisecond, Since: time.UnixMilli(since),
-	}
+// msLeft reads a PTTL; a key without an expiry counts as one that is about to expire.
+func msLeft(v any) time.Duration {
+	ms, _ := v.(int64)
+	return time.Duration(max(ms, 0)) * time.Millisecond
 }

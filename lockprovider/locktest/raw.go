@@ -74,13 +74,7 @@ func (r *rawRedis) Delete(name string) error {
 func (r *rawRedis) Steal(name string) error {
 	ctx, cancel := r.ctx()
 	defer cancel()
-	_, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.Del(ctx, r.key(name))
-		p.HSet(ctx, r.key(name), "o", "stranger", "t", "1", "n", "", "s", "0")
-		p.PExpire(ctx, r.key(name), time.Minute)
-		return nil
-	})
-	return err
+	return r.client.Set(ctx, r.key(name), "lease 8 stranger 1 0 ", time.Minute).Err()
 }
 
 // Usurp is Steal: Redis has one key for a name.
