@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -81,7 +82,8 @@ type node struct {
 }
 
 func (p *program) serve(ctx context.Context, c Config) error {
-	reserveHeadroom()
+	headroom := make([]byte, headroomSize)
+	defer runtime.KeepAlive(headroom)
 	registry := newRegistry()
 	logger, endLog := newLogger(p.stderr, registry)
 	defer endLog()
