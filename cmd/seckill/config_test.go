@@ -91,7 +91,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"HTTP_ADDR": ":0", "ADMIN_ADDR": ":0", "AUTH_MODE": "jwt", "AUTH_TRUSTED_PROXIES": "10.0.0.0/8", "AUTH_JWT_SECRET": "0123",
 		"AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "PARTITIONS": "7", "QUEUE_LIMIT": "7", "BACKLOG_LIMIT": "7",
 		"ADMIN_TOKENS": "ann:t,u", "ADMIN_READ_TOKENS": "ann:t,u", "AUTH_JWT_JWKS": "https://a/keys", "CORS_ORIGINS": "https://a", "EVENTS_MAX_BYTES": "1GiB",
-		"HTTP_IN_FLIGHT": "7", "LIMIT_BUYER": "7/m", "LIMIT_ADDRESS": "7/s", "LIMIT_BUYER_BURST": "7", "LIMIT_ADDRESS_BURST": "7", "BREAKER_PERCENT": "7",
+		"HTTP_IN_FLIGHT": "7", "LIMIT_BUYER": "7/m", "LIMIT_ADDRESS": "7/s", "LIMIT_BUYER_BURST": "7", "LIMIT_ADDRESS_BURST": "7", "BREAKER_PERCENT": "7", "LIMIT_CPU": "7", "SETTLE_RATE": "7/s",
 		"TICKET_SECRETS": "0123456789abcdef", "DENY_LIST": "/a", "PAYMENT_SECRETS": "0123456789abcdef",
 	}
 	for _, s := range settings {

@@ -243,7 +243,7 @@ var settings = []setting{
 	},
 	{
 		name: "LIMIT_ADDRESS", def: "0", kind: rate(func(c *Config) *time.Duration { return &c.LimitAddress }),
-		doc: "the same of one address or one IPv6 /64, and of payments without a valid signature; X-Forwarded-For of trusted proxies counts",
+		doc: "the same of one address or IPv6 /64, also of badly signed payments; trusted proxies' X-Forwarded-For counts",
 	},
 	{
 		name: "LIMIT_ADDRESS_BURST", def: "100", kind: integer(func(c *Config) *int { return &c.LimitAddressBurst }, 1, mostBurst),
@@ -251,7 +251,7 @@ var settings = []setting{
 	},
 	{
 		name: "LIMIT_CPU", def: "0", kind: integer(func(c *Config) *int { return &c.LimitCPU }, 0, 100),
-		doc: "how busy the processors may be, in percent; past it a part of those who ask for an order is told overloaded; 0 for no limit",
+		doc: "how busy the processors may be, in percent; past it a part of the buyers is told overloaded; 0 for no limit",
 	},
 	{
 		name: "DENY_LIST", kind: text(func(c *Config) *string { return &c.DenyList }),
