@@ -52,6 +52,12 @@ given_service() {
 	bin/seckill serve >$out 2>&1 &
 	service=$!
 	await_ready
+	# The partitions are taken, and their consumers made, a moment later.
+	for _ in $(seq 100); do
+		bin/seckill doctor >out.doctor 2>/dev/null || true
+		if grep -qE '^nats +consumers +ok' out.doctor; then return; fi
+		sleep 0.1
+	done
 }
 
 given_no_service() {
