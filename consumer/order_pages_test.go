@@ -1,9 +1,12 @@
 package consumer_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A page of a large ledger is read from the index, wherever it begins: no page sorts or scans all orders.
@@ -60,4 +63,47 @@ func reads(page string) string {
 		return "using orders_pay_before"
 	}
 	return "Index Cond"
+}
+
+// Settlement looks its buyers up one by one, also when the statistics are from the
+// beginning of the sale, as they are in the middle of one. Red if the statement joins:
+// then each batch reads all orders of the sale.
+func TestBuyersOfABatchAreLookedUpInTheIndex(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{})
+	s.open("a1", units("s1", 1_000_000, 1))
+	conn, err := s.pool.Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	var users []string
+	for i := range 512 {
+		users = append(users, fmt.Sprint("u", 50_000+i))
+	}
+	call := `execute live_units('{` + strings.Repeat("a1,", 511) + `a1}', '{` + strings.Repeat("s1,", 511) + `s1}', '{` + strings.Join(users, ",") + `}')`
+	exec := func(sql string) {
+		t.Helper()
+		_, err := conn.Exec(t.Context(), sql)
+		must(t, err)
+	}
+	fill := func(from, to int) {
+		exec(fmt.Sprintf(`insert into orders (id, activity_id, sku_id, user_id, quantity, amount, status, created_at, epoch, partition, log_seq, term)
+			select gen_random_uuid(), 'a1', 's1', 'u' || n, 1, 100, 'confirmed', now(), 1, 0, n, 1 from generate_series(%d, %d) n`, from, to))
+	}
+	text, err := os.ReadFile("sql/settle_live_units.sql")
+	must(t, err)
+	exec(`set plan_cache_mode = auto`)
+	fill(1, 300)
+	exec(`analyze orders`)
+	exec(`prepare live_units as ` + string(text))
+	for range 8 { // as often as it takes to keep a plan
+		exec(call)
+	}
+	fill(301, 50_000)
+	rows, err := conn.Query(t.Context(), `explain `+call)
+	must(t, err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	if all := strings.Join(plan, "\n"); !strings.Contains(all, "orders_buyer") || strings.Contains(all, "orders_status") || strings.Contains(all, "Seq Scan") {
+		t.Errorf("the buyers of a batch are not looked up in their index:\n%s", all)
+	}
 }

@@ -33,6 +33,8 @@ func OpenPool(ctx context.Context, url, namespace string, size int32) (*pgxpool.
 	p["search_path"] = namespace
 	p["application_name"] = "seckill " + namespace
 	p["timezone"] = "UTC"
+	// A plan that was made and kept while the tables were empty is no plan for a sale.
+	p["plan_cache_mode"] = "force_custom_plan"
 	p["idle_in_transaction_session_timeout"] = fmt.Sprint(idleInTransaction.Milliseconds())
 	p["statement_timeout"] = fmt.Sprint(settleTimeout.Milliseconds())
 	p["lock_timeout"] = fmt.Sprint((settleTimeout - time.Second).Milliseconds())
