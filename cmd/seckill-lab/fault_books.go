@@ -40,7 +40,7 @@ func (f *field) readBooks(ctx context.Context, activity, sku string) (*books, er
 	if err := b.readGate(ctx, f, activity, sku); err != nil {
 		return nil, fmt.Errorf("read the gate of %s: %w", activity, err)
 	}
-	if err := b.readEvents(ctx, f); err != nil {
+	if err := b.readEvents(ctx, f, activity); err != nil {
 		return nil, fmt.Errorf("read the events of %s: %w", activity, err)
 	}
 	return b, nil

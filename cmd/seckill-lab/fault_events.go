@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// readEvents reads what the shop behind has been told: how many changes wait to be published, and, when none
+// readEvents reads what the shop behind has been told of a sale: how many changes wait to be published, and, when none
 // does, the last status that the stream has of each order.
-func (b *books) readEvents(ctx context.Context, f *field) error {
+func (b *books) readEvents(ctx context.Context, f *field, activity string) error {
 	db, err := f.ledger(ctx)
 	if err != nil {
 		return err
@@ -32,7 +32,9 @@ func (b *books) readEvents(ctx context.Context, f *field) error {
 	if err != nil {
 		return err
 	}
-	events, err := js.OrderedConsumer(ctx, strings.ToUpper(f.namespace)+"_EVENTS", jetstream.OrderedConsumerConfig{})
+	events, err := js.OrderedConsumer(ctx, strings.ToUpper(f.namespace)+"_EVENTS", jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{f.namespace + ".events." + activity + ".>"},
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil // told nothing, which is what the law will say
 	}
@@ -48,8 +50,13 @@ func (b *books) takeEvents(ctx context.Context, events jetstream.Consumer) error
 		return err
 	}
 	b.told = make(map[string]string, info.NumPending)
+	coming, err := events.Messages()
+	if err != nil {
+		return fmt.Errorf("read the events: %w", err)
+	}
+	defer coming.Stop()
 	for range info.NumPending {
-		m, err := events.Next(jetstream.FetchMaxWait(5 * time.Second))
+		m, err := coming.Next(jetstream.NextMaxWait(5 * time.Second))
 		if err != nil {
 			return fmt.Errorf("read the events: %w", err)
 		}
