@@ -1,6 +1,8 @@
 package consumer_test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -66,6 +68,39 @@ func TestMessageInAStaleHandIsNotPassed(t *testing.T) {
 		_, err := newer.Step(t.Context(), 2, consumer.EndDone)
 		must(t, err)
 		return queryInt(t, s.sale, `select count(*) from orders`) == 2, ""
+	})
+	s.books("a1", answers)
+}
+
+// A settler without the term takes a message and sees that it is not its turn: it gives
+// the message back. Else it waits for AckWait, unless another message comes after it.
+func TestMessageInAStaleHandIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newMachineSale(t)
+	s.open("a1", units("s1", 5, 1))
+	stale, err := s.workers[0].TakeHold(t.Context(), 0)
+	must(t, err)
+	answers := s.oneByOne("u")
+	eventually(t, "the first order is settled", func() (bool, string) {
+		d, err := stale.Step(t.Context(), 1, consumer.EndDone)
+		must(t, err)
+		return len(d) == 1, "nothing came"
+	})
+	newer, err := s.workers[1].TakeHold(t.Context(), 0)
+	must(t, err)
+	answers = append(answers, s.oneByOne("v")...)
+	eventually(t, "the stale one gets the second", func() (bool, string) {
+		_, err := stale.Step(t.Context(), 1, consumer.EndDone)
+		return errors.Is(err, consumer.ErrTaken), fmt.Sprint(err)
+	})
+	eventually(t, "the newer one settles it, without waiting for AckWait", func() (bool, string) {
+		if _, err := newer.Step(t.Context(), 1, consumer.EndDone); err != nil {
+			must(t, newer.Drop(t.Context()))
+			newer, err = s.workers[1].TakeHold(t.Context(), 0)
+			must(t, err)
+		}
+		n := queryInt(t, s.sale, `select count(*) from orders`)
+		return n == 2, fmt.Sprint(n, " are settled")
 	})
 	s.books("a1", answers)
 }

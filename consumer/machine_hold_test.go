@@ -57,17 +57,19 @@ func (h *Hold) Step(ctx context.Context, n int, end End) ([]Delivery, error) {
 		return nil, err
 	}
 	messages, err := h.s.collect(nil, batch)
-	if err != nil || len(messages) == 0 || end == EndFetched {
+	if err != nil {
+		giveBack(messages)
 		return nil, err
+	}
+	if len(messages) == 0 || end == EndFetched {
+		return nil, nil
 	}
 	deliveries := make([]Delivery, len(messages))
 	for i, m := range messages {
 		deliveries[i] = m.Delivery
 	}
 	if err := h.settle(ctx, messages, deliveries, end); err != nil {
-		if errors.Is(err, ErrFenced) {
-			giveBack(messages)
-		}
+		giveBack(messages)
 		return nil, err
 	}
 	return deliveries, nil

@@ -146,6 +146,9 @@ func (m *machine) step(t *rapid.T, n, most int, end consumer.End) {
 	if err != nil || end != consumer.EndDone && end != consumer.EndNak {
 		m.drop(n)
 	}
+	if stale && end == consumer.EndFetched {
+		m.drop(m.newest) // what a dead hand has comes after AckWait, or with the next hold
+	}
 	if err != nil {
 		if !stale && errors.Is(err, consumer.ErrFenced) {
 			t.Fatalf("the newest worker was fenced: %v", err)

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,13 +65,12 @@ func (s *settler) run(taking, hold context.Context) error {
 		}
 		for len(messages) > 0 {
 			n := s.portion(messages)
-			if err := s.Pace.wait(taking, hold, messages, n, s.AckWait); err != nil {
-				return err
+			err := s.Pace.wait(taking, hold, messages, n, s.AckWait)
+			if err == nil {
+				err = s.settle(taking, hold, messages[:n])
 			}
-			if err := s.settle(taking, hold, messages[:n]); err != nil {
-				if errors.Is(err, ErrFenced) {
-					giveBack(messages)
-				}
+			if err != nil {
+				giveBack(messages)
 				return err
 			}
 			messages = messages[n:]
@@ -86,7 +86,8 @@ func (s *settler) run(taking, hold context.Context) error {
 }
 
 // giveBack has messages delivered again at once, to whoever has the newer term: a
-// request for messages that a stale holder left open may have taken them.
+// request for messages that a stale holder left open may have taken them. Who has the
+// term does not notice that until the next message comes.
 func giveBack(messages []message) {
 	for _, m := range messages {
 		_ = m.Nak() // a lost one only means waiting for AckWait
@@ -110,7 +111,7 @@ func (s *settler) fetch(taking, hold context.Context) ([]message, error) {
 		return nil, err
 	}
 	messages, err := s.collect(nil, first)
-	if err != nil || len(messages) == 0 {
+	if len(messages) == 0 {
 		if ctx.Err() != nil {
 			err = context.Cause(hold)
 		}
@@ -124,25 +125,38 @@ func (s *settler) fetch(taking, hold context.Context) ([]message, error) {
 	return messages, nil
 }
 
+// collect takes deliveries up to the first that did not come in turn; it gives back what
+// it does not take.
 func (s *settler) collect(into []message, batch jetstream.MessageBatch) ([]message, error) {
+	var ended error
 	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
-			return into, fmt.Errorf("read the sequence of a message: %w", err)
+		next, err := s.receive(m)
+		if ended = cmp.Or(ended, err); ended != nil {
+			giveBack([]message{next})
+			continue
 		}
-		if meta.Sequence.Consumer != s.delivered+1 {
-			return into, errTaken
-		}
-		s.delivered++
-		if meta.NumDelivered > 1 {
-			s.Metrics.redelivered.Inc()
-		}
-		next := message{Msg: m}
-		next.Batch, next.broken = admission.DecodeBatch(m.Data())
-		next.Seq, next.Deliveries = meta.Sequence.Stream, meta.NumDelivered
 		into = append(into, next)
 	}
-	return into, batch.Error()
+	return into, cmp.Or(ended, batch.Error())
+}
+
+// receive reads one delivery.
+func (s *settler) receive(m jetstream.Msg) (message, error) {
+	next := message{Msg: m}
+	meta, err := m.Metadata()
+	if err != nil {
+		return next, fmt.Errorf("read the sequence of a message: %w", err)
+	}
+	if meta.Sequence.Consumer != s.delivered+1 {
+		return next, errTaken
+	}
+	s.delivered++
+	if meta.NumDelivered > 1 {
+		s.Metrics.redelivered.Inc()
+	}
+	next.Batch, next.broken = admission.DecodeBatch(m.Data())
+	next.Seq, next.Deliveries = meta.Sequence.Stream, meta.NumDelivered
+	return next, nil
 }
 
 // portion is how many of the messages one transaction takes.

@@ -95,6 +95,10 @@ var safeguards = []safeguard{
 		"	decisions, err := s.decide(taking,", "	for _, m := range messages {\n		_ = m.Ack()\n	}\n	decisions, err := s.decide(taking,", "consumer", "TestRule12NoAckBeforeCommit",
 	},
 	{
+		"12", "who ends a hold gives back what it has", "consumer/settler.go",
+		"giveBack([]message{next})", "_ = next", "consumer", "TestMessageInAStaleHandIsGivenBack",
+	},
+	{
 		"13", "a released order is not released again", "admission/lua/settle.lua",
 		"(state == 'p' or state == 'c')", "record", "consumer", "TestRule13OutcomesActOnce",
 	},
