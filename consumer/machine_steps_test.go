@@ -146,7 +146,7 @@ func (m *machine) step(t *rapid.T, n, most int, end consumer.End) {
 	if err != nil || end != consumer.EndDone && end != consumer.EndNak {
 		m.drop(n)
 	}
-	if stale && end == consumer.EndFetched {
+	if stale && m.newest >= 0 && end == consumer.EndFetched {
 		m.drop(m.newest) // what a dead hand has comes after AckWait, or with the next hold
 	}
 	if err != nil {
