@@ -43,6 +43,9 @@ func (m *machine) ask(t *rapid.T, o *modelOrder) {
 	placed, err := m.place(t, o, code)
 	m.want(t, "ask", err, code)
 	if code != "" {
+		if was != nil { // the order of the key is brought to the log, whatever is asked with it now
+			m.appended(t, was)
+		}
 		m.soldOut = m.soldOut || code == admission.CodeSoldOut
 		return
 	}
