@@ -35,9 +35,12 @@ type EventOrder struct {
 	User string `json:"user"`
 }
 
+// eventID is the id that the change's event has, however often it is published.
+func (c change) eventID() string { return fmt.Sprintf("%d.%s.%s", c.id, c.ID, c.Status) }
+
 func (c change) event(namespace string) Event {
 	return Event{
-		SpecVersion: "1.0", ID: fmt.Sprintf("%d.%s.%s", c.id, c.ID, c.Status),
+		SpecVersion: "1.0", ID: c.eventID(),
 		Source: "/" + namespace + "/activities/" + c.Activity, Type: "seckill.order." + string(c.Status),
 		Subject: c.ID, Time: c.at.UTC(), DataContentType: "application/json",
 		Sequence: fmt.Sprintf("%019d", c.id), Data: EventOrder{OrderView: c.View(), User: c.User},

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// eventsPage is how many changes are read, published and removed at once.
-	eventsPage = 512
-	// eventsEvery is the pause after the outbox was found empty; after an error it
-	// doubles up to eventsRetry.
+	// eventsPage is how many changes are published at once, and about how many are read:
+	// the server takes up to a thousand messages in one batch.
+	eventsPage = 1000
+	// eventsEvery is the pause after all of the outbox was published: what comes meanwhile
+	// shares one sync of the stream. After an error it doubles up to eventsRetry.
 	eventsEvery, eventsRetry = 100 * time.Millisecond, 2 * time.Second
 	// eventsAck bounds the wait for the acks of one page.
 	eventsAck = 5 * time.Second
@@ -43,13 +44,15 @@ type EventsConfig struct {
 // is sent when the one before has been acknowledged. One that comes again, after a
 // crash, has the id that it had, by which the stream drops it for two minutes.
 //
-// It may run anywhere; one at a time is enough.
+// It may run anywhere; one at a time is enough. Not safe for concurrent use.
 type Events struct {
 	ledger *Ledger
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	config EventsConfig
 	logger *slog.Logger
+
+	stored map[string]bool // ids of events that are on disk while their row is not removed
 }
 
 // NewEvents publishes over a connection, which must have no reconnect buffer. The
@@ -59,7 +62,7 @@ func NewEvents(ledger *Ledger, nc *nats.Conn, c EventsConfig, logger *slog.Logge
 	if err != nil {
 		return nil, fmt.Errorf("open the stream of events: %w", err)
 	}
-	return &Events{ledger: ledger, nc: nc, js: js, config: c, logger: logger}, nil
+	return &Events{ledger: ledger, nc: nc, js: js, config: c, logger: logger, stored: map[string]bool{}}, nil
 }
 
 // StreamName is the name of the JetStream stream.
@@ -97,7 +100,7 @@ func (e *Events) Run(ctx context.Context) error {
 			e.logger.Warn("events wait in the outbox; publishing is tried again", "error", err)
 			pause(ctx, wait)
 			wait = min(2*wait, eventsRetry)
-		case n == 0:
+		case n < eventsPage:
 			wait = eventsEvery
 			pause(ctx, wait)
 		default:
@@ -113,51 +116,79 @@ func (e *Events) Round(ctx context.Context) (int, error) {
 	if err != nil || len(page) == 0 {
 		return 0, err
 	}
-	done, err := e.publish(ctx, untilRepeated(page))
-	if len(done) > 0 {
+	done := 0 // changes at the head of the page whose events are on disk
+	for done < len(page) && err == nil {
+		part := untilRepeated(page[done:])
+		if err = e.publish(ctx, part); err == nil {
+			done += len(part)
+		}
+	}
+	rows, n := whole(page, done)
+	if n > 0 {
 		// What is published is removed, also when the time is up.
 		remove, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		err = errors.Join(err, e.ledger.published(remove, done))
+		err = errors.Join(err, e.ledger.published(remove, rows))
+		for _, c := range page[:n] {
+			delete(e.stored, c.eventID())
+		}
 	}
-	return len(done), err
+	return n, err
 }
 
-// untilRepeated cuts a page before the second change of an order.
-func untilRepeated(page []change) []change {
+// untilRepeated cuts changes before the second one of an order, or when a batch is full.
+func untilRepeated(changes []change) []change {
 	seen := map[string]bool{}
-	for i, c := range page {
-		if seen[c.ID] {
-			return page[:i]
+	for i, c := range changes {
+		if seen[c.ID] || i == eventsPage {
+			return changes[:i]
 		}
 		seen[c.ID] = true
 	}
-	return page
+	return changes
 }
 
-// publish sends the changes, each of another order, and returns those whose events
-// are on disk.
-func (e *Events) publish(ctx context.Context, changes []change) (done []int64, err error) {
+// whole returns the rows of which all changes are among the first so many, and how many
+// changes that is.
+func whole(page []change, done int) (rows []int64, n int) {
+	for i := range done {
+		if i+1 == len(page) || page[i+1].id != page[i].id {
+			rows, n = append(rows, page[i].id), i+1
+		}
+	}
+	return rows, n
+}
+
+// publish returns when the events of all changes, each of another order, are on disk.
+func (e *Events) publish(ctx context.Context, changes []change) error {
 	ctx, cancel := context.WithTimeout(ctx, eventsAck)
 	defer cancel()
-	out := make([]outgoing, len(changes))
-	for i, c := range changes {
-		if out[i], err = e.message(ctx, c); err != nil {
-			return nil, fmt.Errorf("write the event of order %s: %w", c.ID, err)
+	out := make([]outgoing, 0, len(changes))
+	for _, c := range changes {
+		if e.stored[c.eventID()] {
+			continue
 		}
+		o, err := e.message(ctx, c)
+		if err != nil {
+			return fmt.Errorf("write the event of order %s: %w", c.ID, err)
+		}
+		out = append(out, o)
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	if e.together(ctx, out) != nil {
 		return e.singly(ctx, out)
 	}
 	for _, o := range out {
 		o.step.End(nil)
-		done = append(done, o.id)
 	}
-	return done, nil
+	return nil
 }
 
-// singly sends each event by itself.
-func (e *Events) singly(ctx context.Context, out []outgoing) (done []int64, err error) {
+// singly sends each event by itself, and remembers which are on disk: the row of all of
+// them stays until the last one is.
+func (e *Events) singly(ctx context.Context, out []outgoing) (err error) {
 	var acks []jetstream.PubAckFuture
 	for _, o := range out {
 		ack, refused := e.js.PublishMsgAsync(o.msg, jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
@@ -174,15 +205,16 @@ func (e *Events) singly(ctx context.Context, out []outgoing) (done []int64, err 
 		}
 		o.step.End(ended)
 		if ended == nil {
-			done = append(done, o.id)
+			e.stored[o.eventID()] = true
 			continue
 		}
 		err = fmt.Errorf("publish the event of order %s: %w", o.ID, ended)
 	}
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		err = errors.Join(err, e.Create(ctx)) // a stream that was lost begins anew
+		clear(e.stored) // with the stream, what it had
+		err = errors.Join(err, e.Create(ctx))
 	}
-	return done, err
+	return err
 }
 
 // acked waits until an event is on disk or refused, or ctx ends.

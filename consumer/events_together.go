@@ -26,8 +26,8 @@ func (e *Events) together(ctx context.Context, out []outgoing) error {
 		m := &nats.Msg{Subject: o.msg.Subject, Data: o.msg.Data, Header: maps.Clone(o.msg.Header)}
 		m.Header.Set("Nats-Batch-Id", batch)
 		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
-		m.Header.Set(jetstream.ExpectedStreamHeader, e.StreamName())
-		if i == last {
+		if i == last { // what is said of it holds for all
+			m.Header.Set(jetstream.ExpectedStreamHeader, e.StreamName())
 			m.Header.Set("Nats-Batch-Commit", "1")
 			return e.commit(ctx, m)
 		}

@@ -157,16 +157,12 @@ func insertOrders(ctx context.Context, tx pgx.Tx, term Term, c columns) error {
 	if len(c.id) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlInsert, c.id, c.activity, c.sku, c.user, c.quantity, c.amount, c.status, c.reason,
+	inserted, err := tx.Exec(ctx, sqlInsert, c.id, c.activity, c.sku, c.user, c.quantity, c.amount, c.status, c.reason,
 		c.at, c.window, c.key, c.epoch, c.seq, term.Partition, term.Number)
 	if err != nil {
 		return err
 	}
-	inserted, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	if len(inserted) != len(c.id) {
+	if inserted.RowsAffected() != int64(len(c.id)) {
 		return errRaced
 	}
 	return nil

@@ -12,19 +12,21 @@ import (
 
 var sqlOutboxPage = statement("outbox_page")
 
-// change is one change of status that has not been published: a row of the outbox,
-// which the ledger wrote in the transaction of the change.
+// change is one change of status that has not been published. The ledger wrote it to
+// its outbox in the transaction of the change, in one row with all that the statement
+// changed to the same status.
 type change struct {
-	id            int64
+	id            int64 // of the row
 	at            time.Time
 	admission.Row // with status and reason as the change left them
 
 	traceparent string // of the transaction that made the change, if it was traced
 }
 
-// changes reads the oldest rows of the outbox.
-func (l *Ledger) changes(ctx context.Context, most int) ([]change, error) {
-	rows, err := l.pool.Query(ctx, sqlOutboxPage, most)
+// changes reads the oldest rows of the outbox, whole, until there are as many changes as
+// wanted, or more.
+func (l *Ledger) changes(ctx context.Context, wanted int) ([]change, error) {
+	rows, err := l.pool.Query(ctx, sqlOutboxPage, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}
@@ -46,7 +48,7 @@ func scanChange(r pgx.CollectableRow) (change, error) {
 
 // published removes rows whose events are on disk.
 func (l *Ledger) published(ctx context.Context, ids []int64) error {
-	if _, err := l.pool.Exec(ctx, `delete from outbox where id = any($1::bigint[])`, ids); err != nil {
+	if _, err := l.pool.Exec(ctx, `delete from outbox_batches where id = any($1::bigint[])`, ids); err != nil {
 		return fmt.Errorf("remove %d published rows from the outbox: %w", len(ids), err)
 	}
 	return nil
@@ -60,7 +62,8 @@ const outboxCounted = 100_000
 func (l *Ledger) Outbox(ctx context.Context) (waiting int64, since time.Time, err error) {
 	var oldest *time.Time
 	err = l.pool.QueryRow(ctx, `
-		select (select count(*) from (select from outbox limit $1) x), (select at from outbox order by id limit 1)`, outboxCounted).
+		select (select least(coalesce(sum(orders), 0), $1) from (select orders from outbox_batches limit $1) x),
+		       (select at from outbox_batches order by id limit 1)`, outboxCounted).
 		Scan(&waiting, &oldest)
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("count the outbox: %w", err)

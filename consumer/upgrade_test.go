@@ -135,7 +135,8 @@ func migrateTo(t *testing.T, s *sale, version int64) {
 	must(t, err)
 }
 
-// A ledger of the former release, with orders in it, is brought to this one, and sells on.
+// A ledger of the former release, with orders in it, is brought to this one, and sells
+// on. An event that waited is published.
 func TestSchemaOfTheFormerRelease(t *testing.T) {
 	t.Parallel()
 	s := newSale(t, saleOptions{})
@@ -156,6 +157,10 @@ func TestSchemaOfTheFormerRelease(t *testing.T) {
 	s.startWorker(workerOptions{})
 	wantCount(t, s.crowd([]ask{one("a1", "ann"), one("a1", "bob")}), map[string]int{"200": 1, "202": 1})
 	s.wantClean(2)
+	s.publishAll(s.publisher())
+	if got := s.told(); len(got) != 2 || len(got[formerOrder(1, "", 0, "").ID]) != 1 {
+		t.Errorf("events of %d orders, want of both, with one that waited through the upgrade", len(got))
+	}
 }
 
 // The next release has brought the schema to its version, by adding: this one starts

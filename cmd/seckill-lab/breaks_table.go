@@ -399,12 +399,12 @@ var safeguards = []safeguard{
 		`n.underLease(ctx, "job/expiry", expiry.Run)`, "_ = expiry.Run(ctx)", "cmd/seckill", "TestJobsRunUnderTheirLeases",
 	},
 	{
-		"events", "every change of status is in the outbox", "consumer/schema/00007_late_payments.sql",
-		"   where n.status <> b.status\n      or (n.refund, n.replaced_by) is distinct from (b.refund, b.replaced_by)\n   order by id;", "   where (n.refund, n.replaced_by) is distinct from (b.refund, b.replaced_by)\n   order by id;", "consumer", "TestEventsOfEveryChange",
+		"events", "every change of status is in the outbox", "consumer/schema/00010_outbox_batches.sql",
+		"   where n.status <> b.status\n      or (n.refund, n.replaced_by) is distinct from (b.refund, b.replaced_by)\n   group by", "   where (n.refund, n.replaced_by) is distinct from (b.refund, b.replaced_by)\n   group by", "consumer", "TestEventsOfEveryChange",
 	},
 	{
-		"events", "an event is written whoever's search path changes an order", "consumer/schema/00007_late_payments.sql",
-		"plpgsql set search_path from current as $$\nbegin\n  insert into outbox (order_id, status, reason)\n  select id, n.status, n.reason\n", "plpgsql as $$\nbegin\n  insert into outbox (order_id, status, reason)\n  select id, n.status, n.reason\n", "consumer", "TestEventsAreOfTheTransaction",
+		"events", "an event is written whoever's search path changes an order", "consumer/schema/00010_outbox_batches.sql",
+		"plpgsql set search_path from current as $$\nbegin\n  insert into outbox_batches (order_ids, status, reason)\n  select array_agg(id order by id), n.status", "plpgsql as $$\nbegin\n  insert into outbox_batches (order_ids, status, reason)\n  select array_agg(id order by id), n.status", "consumer", "TestEventsAreOfTheTransaction",
 	},
 	{
 		"events", "an event is on disk before its row is removed", "consumer/events.go",
@@ -412,7 +412,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"events", "the next event of an order waits for the one before", "consumer/events.go",
-		"		if seen[c.ID] {\n", "		if false && seen[c.ID] {\n", "consumer", "TestEventsWaitForTheirPredecessor",
+		"if seen[c.ID] || i == eventsPage {", "if i == eventsPage {", "consumer", "TestEventsWaitForTheirPredecessor",
 	},
 	{
 		"events", "an event that comes again has the id that it had", "consumer/events.go",

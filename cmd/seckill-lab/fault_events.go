@@ -19,7 +19,7 @@ func (b *books) readEvents(ctx context.Context, f *field, activity string) error
 		return err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	err = db.QueryRow(ctx, `select count(*) from `+f.table("outbox")).Scan(&b.unpublished)
+	err = db.QueryRow(ctx, `select coalesce(sum(orders), 0) from `+f.table("outbox_batches")).Scan(&b.unpublished)
 	if err != nil || b.unpublished > 0 {
 		return err
 	}

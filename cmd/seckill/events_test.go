@@ -81,7 +81,7 @@ func TestEventsSurviveKills(t *testing.T) {
 	}
 	sale.Wait()
 	i.audit(stock)
-	until(t, "all events are published", func() bool { return i.queryInt(`select count(*) from outbox`) == 0 })
+	until(t, "all events are published", func() bool { return i.queryInt(`select count(*) from outbox_batches`) == 0 })
 
 	statuses, ordered := i.told()
 	if !ordered {

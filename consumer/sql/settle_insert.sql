@@ -1,5 +1,5 @@
--- All outcomes of a batch. A row that does not come back was decided by somebody
--- else meanwhile; the caller then decides anew.
+-- All outcomes of a batch. A row that is not inserted was decided by somebody else
+-- meanwhile; the caller then decides anew.
 insert into orders (id, activity_id, sku_id, user_id, quantity, amount, status, reason,
                     created_at, pay_before, key, epoch, partition, log_seq, term)
 select id, activity_id, sku_id, user_id, quantity, amount, status, nullif(reason, ''),
@@ -10,4 +10,3 @@ select id, activity_id, sku_id, user_id, quantity, amount, status, nullif(reason
           created_at, payment_window, key, epoch, log_seq)
  order by id
     on conflict do nothing
-returning id::text
