@@ -20,10 +20,10 @@ oneshot := $(if $(filter-out 0 no false,$(ONESHOT)),--oneshot)
 payment := $(if $(PAYMENT),--payment-window $(PAYMENT) --unpaid $(UNPAID))
 
 .DEFAULT_GOAL := help
-.PHONY: breaks console reference help run test build bench results chaos machine lint fmt clean install install-test bench-locks soak-locks
+.PHONY: breaks console console-check reference help run test build bench results chaos machine lint fmt clean install install-test install-node bench-locks soak-locks
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install build ## a whole sale on this machine, then stay up until Ctrl-C (ONESHOT=1: end after the report; LOCK=etcd|redis; PAYMENT=3s UNPAID=40: 40 % of the buyers do not pay in time)
 	@exec bin/seckill-lab run $(oneshot) $(payment) --lock $(LOCK)
@@ -62,8 +62,15 @@ soak-locks: install-test ## ten minutes of random faults on the leases of both s
 reference: install build ## write deploy/guides/reference, the example configuration and the outputs that tests compare
 	$(GO) test ./cmd/seckill -run '^(TestReference|TestExampleFile$$|TestOutput$$|TestConfigPrint)' -update
 
-console: ## build the operators' console again after a change under cmd/seckill/console/ (needs Node 20 and npm)
+console: install-node ## build the operators' console again after a change under cmd/seckill/console/
 	cd cmd/seckill/console && npm ci --no-audit --no-fund && npm run build
+
+console-check: install-node ## build the console in another folder and compare it with the committed one, byte for byte
+	@at=$$(mktemp -d) && trap 'rm -rf "$$at"' EXIT && cd cmd/seckill && \
+		tar --exclude ./node_modules --exclude ./dist -C console -cf - . | tar -C "$$at" -xf - && \
+		(cd "$$at" && npm ci --no-audit --no-fund && npm run build) && \
+		diff -r console/dist "$$at/dist" >&2 && cmp testdata/axe.min.js "$$at/node_modules/axe-core/axe.min.js" || \
+		{ echo "what is committed is not what cmd/seckill/console builds; run: make console" >&2; exit 1; }
 
 fmt: ## format all Go files
 	$(GO) run $(GOFUMPT) -w .
@@ -76,6 +83,9 @@ clean: ## delete bin/; the data of stopped stacks stays where it was put
 
 install:
 	@deploy/stack/install.sh
+
+install-node:
+	@deploy/stack/install.sh --node
 
 install-test:
 	@deploy/stack/install.sh --race

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: install.sh [--race]
+# Usage: install.sh [--race | --node]
 #
 # Installs the two server programs that the local stack takes from the system:
 # redis-server and PostgreSQL. NATS and etcd are built from their Go modules.
@@ -12,9 +12,11 @@
 # With --race also what only the tests need: a C compiler for Go's race detector on
 # Linux, Prometheus with promtool for the alert rules and the dashboards, and
 # Chromium for the buyer page.
+# With --node also Node 20 or later and npm, which build the console: only for who
+# changes it, and for CI, which builds it again.
 # Certificate authorities, which Go needs to fetch modules, are added where there are none.
 set -eu
-race=${1:-}
+extra=${1:-}
 
 policy=/usr/sbin/policy-rc.d
 saved=$policy.before-seckill
@@ -38,22 +40,28 @@ have_postgres() {
 }
 
 have_compiler() {
-	[ "$race" != --race ] || [ "$(uname -s)" != Linux ] ||
+	[ "$extra" != --race ] || [ "$(uname -s)" != Linux ] ||
 		command -v "${CC:-gcc}" >/dev/null 2>&1
 }
 
 have_prometheus() {
-	[ "$race" != --race ] || { command -v promtool >/dev/null 2>&1 && command -v prometheus >/dev/null 2>&1; }
+	[ "$extra" != --race ] || { command -v promtool >/dev/null 2>&1 && command -v prometheus >/dev/null 2>&1; }
 }
 
 # The sender of the lab is compared with it.
 have_wrk() {
-	[ "$race" != --race ] || command -v wrk >/dev/null 2>&1
+	[ "$extra" != --race ] || command -v wrk >/dev/null 2>&1
 }
 
 have_browser() {
-	[ "$race" != --race ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
+	[ "$extra" != --race ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
 		command -v google-chrome >/dev/null 2>&1 || [ -d "/Applications/Google Chrome.app" ]
+}
+
+# npm runs on the node that it finds first; both have to be there.
+have_node() {
+	[ "$extra" != --node ] || { command -v npm >/dev/null 2>&1 &&
+		node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' >/dev/null 2>&1; }
 }
 
 # Go needs them to fetch modules, and a minimal Debian has none.
@@ -73,6 +81,7 @@ find_missing() {
 	have_prometheus || missing="$missing prometheus"
 	have_wrk || missing="$missing wrk"
 	have_browser || missing="$missing chromium"
+	have_node || missing="$missing nodejs npm"
 	have_certificates || missing="$missing ca-certificates"
 	missing=${missing# }
 }
@@ -90,7 +99,8 @@ give_up() {
 		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server postgresql-contrib/; s/prometheus/golang-github-prometheus/')"
 		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
 		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/; s/postgresql/& postgresql-contrib/')"
-		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/; s/chromium/google-chrome/')"
+		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/; s/chromium/google-chrome/; s/nodejs npm/node/')"
+		case $missing in *npm*) echo "  Node has to be of version 20 or later: Debian 13, or https://nodejs.org" ;; esac
 		echo "No service has to run: only the programs are used, on free ports with private folders."
 	} >&2
 	exit 1
@@ -161,7 +171,7 @@ if [ "$(id -u)" = 0 ]; then
 elif ! command -v sudo >/dev/null 2>&1; then
 	give_up "not root, and there is no sudo"
 elif sudo -n true 2>/dev/null || [ -t 0 ]; then
-	sudo sh "$0" "$race"
+	sudo sh "$0" "$extra"
 else
 	give_up "not root, and sudo wants a password but there is no terminal to ask on"
 fi
