@@ -18,23 +18,41 @@ local function forget(buyer, id, n)
   redis.call('HSET', KEYS[4], buyer, string.format('%d', left) .. ids)
 end
 
-local changed, back = 0, false
+-- One read and one write for all that is live: see reserve.
+local ids, records = {}, {}
+for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+if #ids > 0 then
+  local values = redis.call('HMGET', KEYS[3], unpack(ids))
+  for i = 1, #ids do records[ids[i]] = values[i] end
+end
+local decided, written = {}, {}
+
+local function decide(id, state)
+  records[id] = state .. records[id]:sub(2)
+  decided[#decided + 1] = id
+  written[#written + 1] = id
+  written[#written + 1] = records[id]
+end
+
+local back = false
 for i = 2, #ARGV, 2 do
-  local id, record = ARGV[i], redis.call('HGET', KEYS[3], ARGV[i])
+  local id = ARGV[i]
+  local record = records[id]
   local state = record and record:sub(1, 1)
   if ARGV[i + 1] == 'live' and state == 'p' then
-    redis.call('HSET', KEYS[3], id, 'c' .. record:sub(2))
-    redis.call('ZREM', KEYS[5], id)
-    changed = changed + 1
+    decide(id, 'c')
   elseif ARGV[i + 1] == 'dead' and (state == 'p' or state == 'c') then
     local quantity, sku, length, rest = record:match('^%a (%d+) %-?%d+ (%S+) (%d+) (.*)$')
     redis.call('HINCRBY', KEYS[2], sku, quantity)
     forget(sku .. ' ' .. rest:sub(1, tonumber(length)), id, tonumber(quantity))
-    redis.call('HSET', KEYS[3], id, 'r' .. record:sub(2))
-    redis.call('ZREM', KEYS[5], id)
-    changed, back = changed + 1, true
+    decide(id, 'r')
+    back = true
   end
+end
+if #decided > 0 then
+  redis.call('HSET', KEYS[3], unpack(written))
+  redis.call('ZREM', KEYS[5], unpack(decided))
 end
 -- The version tells nodes that remember "sold out" that units came back.
 if back then redis.call('HINCRBY', KEYS[1], 'version', 1) end
-return {'open', gate[1], changed}
+return {'open', gate[1], #decided}
