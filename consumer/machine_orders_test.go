@@ -205,10 +205,13 @@ func (m *machine) payLate(t *rapid.T, p *modelPayment) {
 	if code == "" && was != nil && was != o {
 		code = admission.CodeLimitReached
 	}
-	row, err := m.payUntilAppended(t, p, o)
+	goes := o.undecided() && o.seq != 0 // at once, since what it buys is in the log already
+	row, err := m.payUntilAppended(t, p, o, goes)
 	switch {
 	case code == admission.CodeNotReady || code == admission.CodePaused:
-		m.want(t, "pay late", err, code)
+		if !goes || codeOf(err) != admission.CodeOverloaded { // who went away is told nothing
+			m.want(t, "pay late", err, code)
+		}
 		return
 	case code != "":
 		p.state, p.order.refund = admission.PaymentRefund, true
@@ -229,7 +232,7 @@ func (m *machine) payLate(t *rapid.T, p *modelPayment) {
 		m.bought(p, o)
 	}
 	if p.state == admission.PaymentPlacing {
-		if got := codeOf(err); got != admission.CodeUnknown && got != admission.CodeOverloaded { // who went away is told nothing
+		if got := codeOf(err); got != admission.CodeUnknown && got != admission.CodeOverloaded {
 			t.Fatalf("pay late: %q (%v), and the payment has no end yet: %+v", got, err, row)
 		}
 		return
@@ -265,7 +268,7 @@ func (m *machine) replacementOf(t *rapid.T, p *modelPayment) (id string) {
 
 // payUntilAppended pays, and goes away as soon as the order that it buys is in the log:
 // nobody settles here meanwhile.
-func (m *machine) payUntilAppended(t *rapid.T, p *modelPayment, o *modelOrder) (admission.Row, error) {
+func (m *machine) payUntilAppended(t *rapid.T, p *modelPayment, o *modelOrder, goes bool) (admission.Row, error) {
 	type answer struct {
 		row admission.Row
 		err error
@@ -279,13 +282,12 @@ func (m *machine) payUntilAppended(t *rapid.T, p *modelPayment, o *modelOrder) (
 		row, err := m.s.service.Pay(ctx, admission.Payment{ID: p.id, Order: p.order.id, Amount: p.amount})
 		done <- answer{row, err}
 	}()
-	waits := o.undecided() && o.seq != 0 // what it buys is in the log already
 	decided := !o.undecided()
 	var got answer
 	m.until(t, "the late payment is tried", func() bool {
 		last, err := m.s.log.LastSeq(t.Context(), o.sale.id)
 		m.must(t, err)
-		if !decided && last > before || waits {
+		if !decided && last > before || goes {
 			cancel()
 		}
 		select {
