@@ -9,7 +9,14 @@ import (
 func (c *core) carry(a *attempt, queue bool) {
 	defer a.cancel()
 	g, err := c.strive(a, queue)
+	c.tidy(a, c.settle(a, g, err))
+}
+
+// settle tells the caller the outcome, unless he has left. The error is why there is no
+// hold.
+func (c *core) settle(a *attempt, g grant, err error) error {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if !a.abandoned {
 		if err == nil {
 			a.hold, err = c.adopt(a, g)
@@ -20,7 +27,11 @@ func (c *core) carry(a *attempt, queue bool) {
 		err = context.Canceled
 		a.landed = true
 	}
-	a.mu.Unlock()
+	return err
+}
+
+// tidy takes away what an attempt that ended with err may have left in the store.
+func (c *core) tidy(a *attempt, err error) {
 	if err != nil && (a.landed || a.unsure) {
 		c.undo(a)
 	} else if err != nil && c.backend.shared() {
@@ -72,6 +83,11 @@ func (c *core) once(a *attempt, queue bool) (grant, error) {
 		g, err = c.backend.try(ctx, a)
 		cancel()
 	}
+	return c.heed(a, g, err)
+}
+
+// heed notes what an answer of the store says about the attempt.
+func (c *core) heed(a *attempt, g grant, err error) (grant, error) {
 	if err == nil {
 		return c.inTime(a, g)
 	}
@@ -87,6 +103,8 @@ func (c *core) once(a *attempt, queue bool) (grant, error) {
 	return grant{}, err
 }
 
+var errLate = errors.New("the answer came after the lease's deadline")
+
 // inTime refuses a grant whose answer came when its deadline had passed already,
 // and undoes it: the caller could do nothing with it.
 func (c *core) inTime(a *attempt, g grant) (grant, error) {
@@ -97,7 +115,7 @@ func (c *core) inTime(a *attempt, g grant) (grant, error) {
 	a.landed = true
 	c.undoLater(a)
 	c.rename(a)
-	return grant{}, errors.New("the answer came after the lease's deadline")
+	return grant{}, errLate
 }
 
 // pulseOf is the pulse that a granted attempt starts from.

@@ -26,6 +26,9 @@ type backend interface {
 
 	// try makes one atomic step that leaves nothing behind on *HeldError.
 	try(ctx context.Context, a *attempt) (grant, error)
+	// tryHere is the first try of an attempt, to be queued or not, by a caller who cannot
+	// leave meanwhile: it takes at most stayLimit. errNotHere: nothing was done.
+	tryHere(a *attempt, queue bool) (grant, error)
 	// wait blocks until the attempt is granted. It may leave a queued key behind.
 	wait(ctx context.Context, a *attempt) (grant, error)
 	// undo removes every trace of an attempt, also one that arrives later.
@@ -48,6 +51,9 @@ type backend interface {
 
 // errSessionGone: the store no longer knows the session.
 var errSessionGone = errors.New("session is gone")
+
+// errNotHere: the caller should not make this call himself.
+var errNotHere = errors.New("not on the goroutine of the caller")
 
 // errAborted: the attempt was undone before it arrived.
 var errAborted = errors.New("attempt was undone")

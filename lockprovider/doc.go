@@ -29,9 +29,9 @@
 // On both: Acquire and TryAcquire keep their limits even if the store never answers;
 // TryAcquire fails with ErrHeld only if somebody held the name; an attempt of unknown
 // outcome is undone in the background, also if its request arrives after the undo (on
-// Redis such a request can cost one TTL); Release works with a dead context and with
-// the store away; one failed renewal is no loss; a lost lease never becomes valid
-// again; Close is bounded and leaves no goroutine.
+// Redis such a request can cost one TTL if the undo could not be done within another);
+// Release works with a dead context and with the store away; one failed renewal is no
+// loss; a lost lease never becomes valid again; Close is bounded and leaves no goroutine.
 //
 // # Life of a lease
 //
@@ -75,12 +75,15 @@
 //
 // # Stores
 //
-// Redis: one string a lock, an index and a fence counter a namespace, all under one hash
-// tag ({namespace/lock}), so that a namespace is one slot of a cluster. Each change is
-// one script that compares first. Waiters are woken by publish, with the subscription
-// confirmed before the deciding try, and by a timer of at most two seconds. Redis must be
-// 6.2 or later, a cluster 7 or later. etcd: one key an acquisition, ordered by create
-// revision, under one lease a process and TTL, kept alive by a loop of our own:
-// concurrency.Session counts its deadline from the answer, and concurrency.Mutex can leave
-// a ghost when its context ends.
+// Redis: one string a lock, an index and a fence counter a namespace, and for ten minutes a
+// marker that refuses the late requests of an attempt in doubt, all under one hash tag
+// ({namespace/lock}), so that a namespace is one slot of a cluster. Each change is one
+// script that compares first. While the store answers at once, a caller makes the first
+// call himself, in place of a goroutine that he could leave: it ends within 50 ms.
+// Waiters are woken by publish, with the subscription confirmed before the deciding try,
+// and by a timer of at most two seconds. Redis must be 6.2 or later, a cluster 7 or later.
+//
+// etcd: one key an acquisition, ordered by create revision, under one lease a process and
+// TTL, kept alive by a loop of our own: concurrency.Session counts its deadline from the
+// answer, and concurrency.Mutex can leave a ghost when its context ends.
 package lockprovider

@@ -20,6 +20,7 @@ var switches = map[string]func(*holes){
 	"release is repeated":              func(h *holes) { h.releaseRetry = true },
 	"release without caller's context": func(h *holes) { h.callerContext = true },
 	"limits without the store":         func(h *holes) { h.bounded = true },
+	"callers never stay long":          func(h *holes) { h.stay = true },
 	"re-entry is recognised":           func(h *holes) { h.reentry = true },
 }
 

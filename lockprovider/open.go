@@ -105,6 +105,17 @@ func provideEtcd(client *clientv3.Client, cfg Config, owned bool) (*Provider, er
 	})
 }
 
+// obeys tells whether a call of the client ends with the deadline of its context.
+func obeys(client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c.Options().ContextTimeoutEnabled
+	}
+	return false
+}
+
 // dialRedis makes a client that never resends by itself and obeys contexts.
 func dialRedis(cfg Config) (redis.UniversalClient, error) {
 	var all []*redis.Options

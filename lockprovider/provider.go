@@ -75,7 +75,8 @@ type Provider struct {
 // WithWait is over (ErrWaitTimeout, or ErrUnavailable if the store failed last),
 // when ctx ends (context.Cause(ctx)), when the provider closes (ErrClosed), or, on
 // etcd, when the session under which it waits ends (*LostError; acquire again).
-// These limits hold even if the store never answers. After an error nothing stays
+// These limits hold even if the store never answers; on Redis a cancelled ctx and the
+// closing may be noticed 50 ms late. After an error nothing stays
 // locked: an attempt whose outcome is unknown is undone in the background.
 //
 // ctx also covers the work: Lease.Context is derived from it. When ctx ends the

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,6 +38,7 @@ const (
 	fenceLife    = 7 * 24 * time.Hour
 	renewalBatch = 100
 	policyPause  = 5 * time.Second
+	swiftLimit   = stayLimit / 5
 )
 
 // redisBackend keeps one string per lock, one fence counter and one index per
@@ -49,15 +51,17 @@ type redisBackend struct {
 	tag     string // "<ns>:{<ns>/lock}:"
 	publish string // PUBLISH, or SPUBLISH on a cluster
 	sharded bool
+	obeys   bool // the client keeps to the deadline of a context
 	off     holes
 	ears    *ears
+	swift   atomic.Bool // the latest try was answered within swiftLimit
 
 	mu    sync.Mutex
 	lines map[string]*line // local waiters, by name
 }
 
 func newRedisBackend(client redis.UniversalClient, cfg Config, owned bool) *redisBackend {
-	b := &redisBackend{client: client, owned: owned, publish: "PUBLISH", off: cfg.holes, lines: map[string]*line{}}
+	b := &redisBackend{client: client, owned: owned, publish: "PUBLISH", obeys: obeys(client), off: cfg.holes, lines: map[string]*line{}}
 	b.tag = cfg.Namespace + ":{" + cfg.Namespace + "/lock}:"
 	b.ears = newEars(b)
 	if _, ok := client.(*redis.ClusterClient); ok {
@@ -83,6 +87,8 @@ func (b *redisBackend) fence() string { return b.tag + "fence" }
 func (b *redisBackend) wakeChannel(name string) string {
 	return b.tag + "wake:" + encodeName(name)
 }
+
+func (b *redisBackend) marker(nonce string) string { return b.tag + "undone:" + nonce }
 
 func (b *redisBackend) evictions() string { return b.tag + "evicted" }
 
@@ -112,26 +118,33 @@ func (b *redisBackend) close() error {
 }
 
 func (b *redisBackend) try(ctx context.Context, a *attempt) (grant, error) {
-	sent := b.core.clock.Now()
+	began, sent := time.Now(), b.core.clock.Now()
 	answer, err := acquireScript.Run(
 		ctx, b.client,
-		[]string{b.lockKey(a.name), b.fence(), b.index()},
+		[]string{b.lockKey(a.name), b.fence(), b.index(), b.marker(a.nonce)},
 		ownerMark(a.owner), a.req.ttl.Milliseconds(), a.req.note, encodeName(a.name), fenceLife.Milliseconds(), flag(b.off.tokenFloor),
-	).Slice()
-	if err != nil {
+	).Result()
+	b.swift.Store(b.obeys && err == nil && time.Since(began) < swiftLimit)
+	switch {
+	case errors.Is(err, redis.Nil):
+		return grant{}, errAborted
+	case err != nil:
 		return grant{}, redisError(err, a.name)
 	}
 	b.ears.start() // the eviction channel, once
 	if b.off.sendTime {
 		sent = b.core.clock.Now()
 	}
-	if len(answer) > 1 {
-		in, ok := readValue(a.name, text(answer[1]))
-		switch n, _ := answer[0].(int64); {
-		case ok && n == 1:
-			return grant{token: in.Token, sent: sent}, nil
-		case ok && n == 0 && len(answer) == 3:
-			in.TTL = msLeft(answer[2])
+	switch v := answer.(type) {
+	case string:
+		token, err := strconv.ParseUint(v, 10, 64)
+		return grant{token: token, sent: sent}, err
+	case []any:
+		if len(v) != 2 {
+			break
+		}
+		if in, ok := readValue(a.name, text(v[0])); ok {
+			in.TTL = msLeft(v[1])
 			return grant{}, &HeldError{Holder: in}
 		}
 	}
@@ -193,18 +206,24 @@ func (b *redisBackend) plant(ctx context.Context, keys []string, args []any) {
 }
 
 func (b *redisBackend) release(ctx context.Context, h *hold) (bool, error) {
-	return b.giveBack(ctx, h.name, h.owner)
+	return b.giveBack(ctx, h.name, h.owner, h.nonce, h.unsure)
 }
 
 func (b *redisBackend) undo(ctx context.Context, a *attempt) error {
-	_, err := b.giveBack(ctx, a.name, a.owner)
+	_, err := b.giveBack(ctx, a.name, a.owner, a.nonce, a.unsure)
 	return err
 }
 
-func (b *redisBackend) giveBack(ctx context.Context, name, owner string) (bool, error) {
+// giveBack leaves a marker if a request to take the name may still be under way: it would
+// find the name free.
+func (b *redisBackend) giveBack(ctx context.Context, name, owner, nonce string, unsure bool) (bool, error) {
+	keys := []string{b.lockKey(name), b.index()}
+	if unsure && !b.off.abortMarker {
+		keys = append(keys, b.marker(nonce))
+	}
 	n, err := releaseScript.Run(
-		ctx, b.client, []string{b.lockKey(name), b.index()},
-		ownerMark(owner), encodeName(name), b.publish, b.wakeChannel(name), flag(b.off.ownerCompare),
+		ctx, b.client, keys,
+		ownerMark(owner), encodeName(name), b.publish, b.wakeChannel(name), flag(b.off.ownerCompare), markerLife.Milliseconds(),
 	).Int()
 	return n == 1, err
 }

@@ -16,6 +16,68 @@ type line struct {
 	waiting []chan struct{} // closed when its owner becomes the head
 }
 
+// A spot is that of the head of a line.
+type spot struct {
+	leave func()
+	left  time.Duration // of the holder's time, by the first try; 0: it is still to be made
+}
+
+// tryHere needs a store that has been answering in a fraction of stayLimit. Whoever
+// queues for a name does so as the first in line for one that nobody has waited for
+// lately, and keeps his place if it is held.
+func (b *redisBackend) tryHere(a *attempt, queue bool) (grant, error) {
+	if !b.swift.Load() {
+		return grant{}, errNotHere
+	}
+	limit := stayLimit
+	if b.off.stay {
+		limit = callLimit(a.req.ttl)
+	}
+	if !queue {
+		g, _, err := b.tryOnce(b.core.ctx, a, limit)
+		return g, err
+	}
+	leave, ok := b.enterFirst(a.name)
+	if !ok {
+		return grant{}, errNotHere
+	}
+	g, left, err := b.tryOnce(b.core.ctx, a, limit)
+	if errors.Is(err, ErrHeld) {
+		a.spot = &spot{leave, left}
+		return g, err
+	}
+	leave()
+	return g, err
+}
+
+// takeSpot is that of tryHere, or another one.
+func (b *redisBackend) takeSpot(ctx context.Context, a *attempt) (*spot, error) {
+	if p := a.spot; p != nil {
+		a.spot = nil
+		return p, nil
+	}
+	leave, err := b.enter(ctx, a.name)
+	return &spot{leave: leave}, err
+}
+
+// enterFirst makes the caller the head of the name's line if that is empty and nobody
+// listens for the name's release.
+func (b *redisBackend) enterFirst(name string) (leave func(), ok bool) {
+	if b.ears.hears(name) {
+		return nil, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lines[name] != nil {
+		return nil, false
+	}
+	turn := make(chan struct{})
+	close(turn)
+	l := &line{waiting: []chan struct{}{turn}}
+	b.lines[name] = l
+	return func() { b.step(name, l, turn) }, true
+}
+
 // enter waits until the caller is the head of the name's line.
 func (b *redisBackend) enter(ctx context.Context, name string) (leave func(), err error) {
 	turn := make(chan struct{})
@@ -64,14 +126,14 @@ func (b *redisBackend) step(name string, l *line, turn chan struct{}) {
 // live before the try that decides to sleep, so no release falls in between
 // (Redisson's order, RedissonLock.lock).
 func (b *redisBackend) wait(ctx context.Context, a *attempt) (grant, error) {
-	leave, err := b.enter(ctx, a.name)
+	p, err := b.takeSpot(ctx, a)
 	if err != nil {
 		return grant{}, err
 	}
-	defer leave()
-	var left time.Duration
-	if !b.ears.hears(a.name) {
-		g, l, err := b.tryOnce(ctx, a)
+	defer p.leave()
+	left := p.left
+	if left == 0 && !b.ears.hears(a.name) {
+		g, l, err := b.tryOnce(ctx, a, callLimit(a.req.ttl))
 		if !errors.Is(err, ErrHeld) {
 			return g, err
 		}
@@ -89,7 +151,7 @@ func (b *redisBackend) wait(ctx context.Context, a *attempt) (grant, error) {
 				return grant{}, err
 			}
 		}
-		g, l, err := b.tryOnce(ctx, a)
+		g, l, err := b.tryOnce(ctx, a, callLimit(a.req.ttl))
 		if !errors.Is(err, ErrHeld) {
 			return g, err
 		}
@@ -98,8 +160,8 @@ func (b *redisBackend) wait(ctx context.Context, a *attempt) (grant, error) {
 }
 
 // tryOnce is a try with its own limit; for a held lock it returns the holder's time left.
-func (b *redisBackend) tryOnce(ctx context.Context, a *attempt) (grant, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit(a.req.ttl))
+func (b *redisBackend) tryOnce(ctx context.Context, a *attempt, limit time.Duration) (grant, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	g, err := b.try(ctx, a)
 	var held *HeldError

@@ -11,7 +11,7 @@ type holes struct {
 	wallClock      bool // only the monotonic clock counts
 	lateGrant      bool // a grant that arrives after its deadline is handed out
 	undo           bool // attempts of unknown outcome are left alone
-	abortMarker    bool // etcd: undo is a plain delete
+	abortMarker    bool // undo is a plain delete
 	subscribeFirst bool // Redis: wait without a confirmed subscription and a try after it
 	timer          bool // waiters hear messages only
 	ownKeyWatch    bool // etcd: a waiter does not look at its own key
@@ -21,5 +21,6 @@ type holes struct {
 	releaseRetry   bool // a failed release is not repeated
 	callerContext  bool // release runs on the caller's context
 	bounded        bool // Acquire waits for the store call, whatever its limits say
+	stay           bool // Redis: a caller makes the first call himself, however long it takes
 	reentry        bool // a nested acquisition is not recognised
 }

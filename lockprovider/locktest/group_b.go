@@ -24,6 +24,7 @@ var groupB = []Case{
 	{ID: "B6", Name: "abandoned_attempt_leaves_no_ghost", Run: noGhost, Slow: true},
 	{ID: "B6b", Name: "request_that_arrives_after_its_undo", Run: lateRequest, Slow: true},
 	{ID: "B6c", Name: "request_of_a_waiter_that_has_left", Run: lateRequestOfWaiter, Slow: true},
+	{ID: "B6d", Name: "request_that_arrives_after_the_release", Run: lateRequestOfHolder, Slow: true},
 	{ID: "B7", Name: "swallowed_answer_is_one_hold", Run: swallowedAnswer, Slow: true},
 	{ID: "B7b", Name: "evicted_before_its_answer_came", Run: evictedUnanswered, Slow: true},
 	{ID: "B8", Name: "waiter_leaves_and_its_successor_proceeds", Run: waiterLeaves, Slow: true},
@@ -31,6 +32,7 @@ var groupB = []Case{
 	{ID: "B10", Name: "dead_context_asks_nobody", Run: deadContext},
 	{ID: "B11", Name: "grant_that_comes_too_late_is_no_lease", Run: lateGrant, Slow: true},
 	{ID: "B12", Name: "cancel_at_every_moment", Run: cancelAtEveryMoment},
+	{ID: "B13", Name: "silent_store_keeps_no_caller", Run: silentStoreKeepsNobody, Slow: true},
 }
 
 func tryOnHeld(e *Env) {
@@ -198,6 +200,42 @@ func waiterKeyGone(e *Env) {
 		}
 	case <-time.After(4 * time.Second): // sooner than it would read again
 		e.Fatalf("the waiter did not notice that its session is gone")
+	}
+}
+
+// silentStoreKeepsNobody: the store falls silent just after it has answered at once, and
+// nothing but a word to leave ends the call.
+func silentStoreKeepsNobody(e *Env) {
+	p, x := e.Via()
+	for _, try := range []func(context.Context) (*lockprovider.Lease, error){
+		func(ctx context.Context) (*lockprovider.Lease, error) { return p.Acquire(ctx, "n") },
+		func(ctx context.Context) (*lockprovider.Lease, error) { return p.TryAcquire(ctx, "n") },
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		e.near(p)
+		x.Drop()
+		e.leaves(cancel, context.Canceled, func() error { _, err := try(ctx); return err })
+		x.HealLossy()
+	}
+	e.near(p)
+	x.Drop()
+	e.leaves(func() { _ = p.Close(e.Ctx(time.Second)) }, lockprovider.ErrClosed, func() error {
+		_, err := p.Acquire(context.Background(), "n")
+		return err
+	})
+}
+
+// leaves fails the case unless call ends soon after leave, with an error of the kind.
+func (e *Env) leaves(leave func(), kind error, call func() error) {
+	e.Helper()
+	time.AfterFunc(20*time.Millisecond, leave)
+	began := time.Now()
+	err := call()
+	if took := time.Since(began); took > slack {
+		e.Fatalf("a caller who was to leave stayed for %v", took)
+	}
+	if !errors.Is(err, kind) {
+		e.Fatalf("a caller who had to leave: %v", err)
 	}
 }
 

@@ -132,9 +132,9 @@ func releaseAtAnyMoment(e *Env) {
 func releaseBeforeSleep(e *Env) {
 	p := e.Open()
 	q, x := e.Via()
-	e.Release(e.Acquire(q, "warm"))
 	slept := 0
 	for i := range 5 {
+		e.far(q, x)             // for a look that may take long
 		name := strconv.Itoa(i) // nobody has listened to it before
 		a := e.Acquire(p, name)
 		x.Hold(false, true)

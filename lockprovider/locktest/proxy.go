@@ -33,6 +33,7 @@ type rule struct {
 type link struct {
 	client, server net.Conn
 	strand         bool // its requests are kept, whatever the rules say
+	kept           bool // has a stranded request
 	late           bool // was stranded and then delivered
 	asked          bool // a request has passed since SwallowAnswer
 	once           sync.Once
@@ -106,6 +107,18 @@ func (p *Proxy) Strand() {
 			l.strand = true
 		}
 	})
+}
+
+// Stranded tells whether a request is kept.
+func (p *Proxy) Stranded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.kept {
+			return true
+		}
+	}
+	return false
 }
 
 // BreakClients closes the client side of all connections; what is stranded is still

@@ -122,6 +122,7 @@ func (p *Proxy) await(l *link, up bool, c chunk) bool {
 			r = p.down
 			held = r.hold
 		}
+		l.kept = l.kept || (up && l.strand)
 		p.mu.Unlock()
 		if closed || !there {
 			return false

@@ -48,8 +48,27 @@ func (e *Env) waiters(p *lockprovider.Provider, name string, n int) {
 	})
 }
 
-// isMarker recognises an abort marker of etcd.
-func isMarker(key string) bool { return strings.Contains(key, "/lock/x/") }
+// near lets the provider see that the store answers at once; on Redis its callers then make
+// the first call themselves.
+func (e *Env) near(p *lockprovider.Provider) {
+	e.Helper()
+	for range 3 {
+		e.Release(e.Acquire(p, "warm"))
+	}
+}
+
+// far lets it see that the store takes its time.
+func (e *Env) far(p *lockprovider.Provider, x *Proxy) {
+	e.Helper()
+	x.Delay(20*time.Millisecond, 0)
+	e.Release(e.Acquire(p, "warm"))
+	x.Heal()
+}
+
+// isMarker recognises an abort marker.
+func isMarker(key string) bool {
+	return strings.Contains(key, "/lock/x/") || strings.Contains(key, "/lock}:undone:")
+}
 
 // looks counts how often the acquisitions of a provider saw another holder.
 type looks struct{ held atomic.Int64 }
