@@ -68,7 +68,7 @@ func (f *Funnel) knock(r *http.Request) error {
 	if !ok {
 		return nil
 	}
-	if wait := f.addresses.take(network(from), 1, time.Now()); wait > 0 {
+	if wait := f.addresses.take(Network(from), 1, time.Now()); wait > 0 {
 		return limited(wait, "Too many requests come from this address").by("address-limit")
 	}
 	return nil
@@ -130,8 +130,8 @@ func (f *Funnel) address(r *http.Request) (netip.Addr, bool) {
 	return from, true
 }
 
-// network is what is limited together: one address, or the /64 that one IPv6 line has.
-func network(a netip.Addr) string {
+// Network is what is limited together: one address, or the /64 that one IPv6 line has.
+func Network(a netip.Addr) string {
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {
 			return p.String()

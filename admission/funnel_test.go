@@ -98,8 +98,8 @@ func TestFunnelAddresses(t *testing.T) {
 		{from("[::ffff:192.0.2.1]:5"), "192.0.2.1"},
 		{from("[2001:db8:1:2:3::4]:5"), "2001:db8:1:2::/64"},
 	} {
-		if got, ok := f.address(tc.r); !ok || network(got) != tc.want {
-			t.Errorf("%s %v: %s, want %s", tc.r.RemoteAddr, tc.r.Header["X-Forwarded-For"], network(got), tc.want)
+		if got, ok := f.address(tc.r); !ok || Network(got) != tc.want {
+			t.Errorf("%s %v: %s, want %s", tc.r.RemoteAddr, tc.r.Header["X-Forwarded-For"], Network(got), tc.want)
 		}
 	}
 }

@@ -444,7 +444,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"funnel", "an address has a rate", "admission/funnel.go",
-		"if wait := f.addresses.take(network(from), 1, time.Now()); wait > 0 {", "if wait := f.addresses.take(network(from), 1, time.Now()); wait < 0 {", "admission", "TestFunnelRefuses",
+		"if wait := f.addresses.take(Network(from), 1, time.Now()); wait > 0 {", "if wait := f.addresses.take(network(from), 1, time.Now()); wait < 0 {", "admission", "TestFunnelRefuses",
 	},
 	{
 		"funnel", "only a proxy is believed whom it forwards for", "admission/funnel.go",
@@ -521,6 +521,62 @@ var safeguards = []safeguard{
 	{
 		"identity", "a token that may read changes nothing", "cmd/seckill/admin_door.go",
 		"case changes && who.readOnly && ", "case false && ", "cmd/seckill", "TestAdminTokens",
+	},
+	{
+		"operators", "every route but the open ones is behind the door", "cmd/seckill/admin_routes.go",
+		"	if !openRoutes[pattern] {\n", "	if !openRoutes[pattern] && !strings.HasSuffix(pattern, \"/locks/release\") {\n", "cmd/seckill", "TestAdminTokens",
+	},
+	{
+		"operators", "a browser shows that its page has read the login", "cmd/seckill/admin_door.go",
+		"case changes && who.session != nil && ", "case false && ", "cmd/seckill", "TestConsoleSession",
+	},
+	{
+		"operators", "a page of another site changes nothing", "cmd/seckill/admin_routes.go",
+		"if err := sameSite.Check(req); err != nil {", "if err := sameSite.Check(req); err == http.ErrAbortHandler {", "cmd/seckill", "TestConsoleSession",
+	},
+	{
+		"operators", "guesses at the login are limited", "cmd/seckill/admin_session.go",
+		"if a.door.wrong.over(in.remote, now) {", "if false {", "cmd/seckill", "TestGuessesAreLimited",
+	},
+	{
+		"operators", "guesses with bearer tokens are limited", "cmd/seckill/admin_door.go",
+		"	case over:\n", "	case over && false:\n", "cmd/seckill", "TestGuessesAreLimited",
+	},
+	{
+		"operators", "wrong bearer tokens and cookies count as guesses", "cmd/seckill/admin_door.go",
+		"		d.wrong.wrong(r.RemoteAddr, given, now)\n", "", "cmd/seckill", "TestGuessesAreLimited",
+	},
+	{
+		"operators", "guesses are counted by address", "cmd/seckill/admin_attempts.go",
+		"	peer, err := netip.ParseAddrPort(remote)\n", "	peer, err := netip.ParseAddrPort(\"192.0.2.1:1\")\n", "cmd/seckill", "TestGuessesAreLimited",
+	},
+	{
+		"operators", "the same wrong token again is no guess", "cmd/seckill/admin_attempts.go",
+		"if slices.Contains(g.gave[:], sum) {", "if slices.Contains(g.gave[:0], sum) {", "cmd/seckill", "TestGuessesKeepNobodyOut",
+	},
+	{
+		"operators", "who guesses ends no session behind the same proxy", "cmd/seckill/admin_door.go",
+		"over = over && !d.sessions.has(given)", "over = over && given != \"\"", "cmd/seckill", "TestGuessesKeepNobodyOut",
+	},
+	{
+		"operators", "a forged cookie says nothing about a token", "cmd/seckill/admin_door.go",
+		"		over = over && ", "		over = false && ", "cmd/seckill", "TestGuessesKeepNobodyOut",
+	},
+	{
+		"operators", "the addresses of who guesses are bounded", "cmd/seckill/admin_attempts.go",
+		"simplelru.NewLRU[string, *guesser](rememberedAddresses, nil)", "simplelru.NewLRU[string, *guesser](rememberedAddresses<<10, nil)", "cmd/seckill", "TestGuessersAreBounded",
+	},
+	{
+		"operators", "of a lane one job runs at a time", "cmd/seckill/jobs.go",
+		"if other.view.State == jobRunning && ", "if other.view.State == \"\" && ", "cmd/seckill", "TestJobs",
+	},
+	{
+		"operators", "a change of stock is done once under its key", "consumer/ledger_stock.go",
+		"d.Activity, d.SKU, d.Delta, d.Key, o.Name, o.Reason)", "d.Activity, d.SKU, d.Delta, \"\", o.Name, o.Reason)", "cmd/seckill", "TestStockByRouteAndCommand",
+	},
+	{
+		"operators", "a difference is one only if the gate's second mark is as the first", "consumer/moment.go",
+		"after.Equal(g.Mark)", "after.Equal(after)", "consumer", "TestMomentsAddUpUnderTraffic",
 	},
 	{
 		"body", "members are known to the letter", "admission/body.go",

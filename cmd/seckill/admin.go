@@ -22,6 +22,7 @@ func (n *node) adminHandler() http.Handler { return n.adminRoutes().handler() }
 
 func (n *node) adminRoutes() *routes {
 	mux := newRoutes(newDoor(n.config.operators()))
+	n.registry.MustRegister(mux.door.refused)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", n.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
@@ -42,6 +43,7 @@ func (n *node) adminRoutes() *routes {
 	(&lockAPI{node: n}).register(api)
 	(&orderAPI{node: n}).register(api)
 	(&logAPI{ledger: n.stores.ledger}).register(api)
+	documentRefusals(api)
 	return mux
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"seckill/admission"
 	"seckill/consumer"
 )
@@ -15,13 +17,23 @@ import (
 // door lets operators in: by their tokens, or by the cookie of a session that began
 // with one. Without a token nobody is let in.
 type door struct {
-	tokens []adminToken
-	sums   [][sha256.Size]byte // of the tokens, in their order
-	wrong  *attempts
+	tokens   []adminToken
+	sums     [][sha256.Size]byte // of the tokens, in their order
+	wrong    *attempts
+	sessions *knownCookies
+	refused  *prometheus.CounterVec
 }
 
 func newDoor(tokens []adminToken) *door {
-	d := &door{tokens: tokens, wrong: newAttempts()}
+	d := &door{
+		tokens: tokens, wrong: newAttempts(), sessions: newKnownCookies(),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_admin_refused_total", Help: "Requests to the operators' routes that were turned away, by the code of the answer.",
+		}, []string{"code"}),
+	}
+	for _, code := range []admission.Code{admission.CodeUnauthenticated, admission.CodeForbidden, admission.CodeRateLimited} {
+		d.refused.WithLabelValues(string(code))
+	}
 	for _, t := range tokens {
 		d.sums = append(d.sums, sha256.Sum256([]byte(t.token)))
 	}
@@ -49,42 +61,75 @@ type caller struct {
 	session  *session // nil: by a bearer token
 }
 
-// who finds out who is asking. A bearer token counts before a cookie.
-func (d *door) who(r *http.Request) (caller, bool) {
-	if authorization := r.Header.Get("Authorization"); authorization != "" {
-		scheme, given, _ := strings.Cut(authorization, " ")
-		token, known := d.find(given)
-		return caller{name: token.name, readOnly: token.readOnly}, known && strings.EqualFold(scheme, "Bearer")
+// who finds out who is asking, or why nobody is let in. A bearer token counts before a
+// cookie. What is wrong is counted against its address.
+func (d *door) who(r *http.Request, now time.Time) (caller, *admission.Problem) {
+	given, known, who := r.Header.Get("Authorization"), false, caller{}
+	over := d.wrong.over(r.RemoteAddr, now)
+	if given != "" {
+		who, known = d.bearer(given)
+	} else if cookie, err := r.Cookie(sessionCookie); err == nil {
+		given = cookie.Value
+		who, known = d.cookie(given, now)
+		over = over && !d.sessions.has(given)
 	}
-	cookie, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return caller{}, false
+	switch {
+	case given == "":
+		return caller{}, d.unknown()
+	case over:
+		return caller{}, tooMany()
+	case !known:
+		d.wrong.wrong(r.RemoteAddr, given, now)
+		return caller{}, d.unknown()
 	}
-	s, known := d.session(cookie.Value, time.Now())
-	if !known {
-		return caller{}, false
+	if who.session != nil {
+		d.sessions.add(given)
 	}
-	return caller{name: s.token.name, readOnly: s.token.readOnly, session: &s}, true
+	return who, nil
 }
 
+func (d *door) bearer(authorization string) (caller, bool) {
+	scheme, given, _ := strings.Cut(authorization, " ")
+	token, known := d.find(given)
+	return caller{name: token.name, readOnly: token.readOnly}, known && strings.EqualFold(scheme, "Bearer")
+}
+
+func (d *door) cookie(value string, now time.Time) (caller, bool) {
+	s, known := d.session(value, now)
+	return caller{name: s.token.name, readOnly: s.token.readOnly, session: &s}, known
+}
+
+// harmless are the routes that change nothing of a sale though their method says so: who
+// may only read may leave, and may see whether the books agree.
+var harmless = map[string]bool{endSession: true, beginAudit: true}
+
 // guard stands before every route but the open ones. A token that may only read is
-// refused by all methods but GET and HEAD; a browser, which sends its cookie by itself,
-// has to show that the page it runs has read the answer to the login.
+// refused by all methods but GET and HEAD, but for what is harmless; a browser, which
+// sends its cookie by itself, has to show that the page it runs has read the answer to
+// the login.
 func (d *door) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, known := d.who(r)
+		who, no := d.who(r, time.Now())
 		changes := r.Method != http.MethodGet && r.Method != http.MethodHead
 		switch {
-		case !known:
-			d.unknown().Write(w)
+		case no != nil:
 		case changes && who.session != nil && !who.session.meant(r):
-			admission.NewProblem(admission.CodeForbidden, "The header %s is not that of this session; ask for it with GET %s.", csrfHeader, sessionPath).Write(w)
-		case changes && who.readOnly && r.Pattern != endSession:
-			admission.NewProblem(admission.CodeForbidden, "This token may only read (SECKILL_ADMIN_READ_TOKENS of this process).").Write(w)
-		default:
-			next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+			no = admission.NewProblem(admission.CodeForbidden, "The header %s is not that of this session; ask for it with GET %s.", csrfHeader, sessionPath)
+		case changes && who.readOnly && !harmless[r.Pattern]:
+			no = admission.NewProblem(admission.CodeForbidden, "This token may only read (SECKILL_ADMIN_READ_TOKENS of this process).")
 		}
+		if no != nil {
+			d.refuse(no).Write(w)
+			return
+		}
+		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	}
+}
+
+// refuse counts what is turned away.
+func (d *door) refuse(p *admission.Problem) *admission.Problem {
+	d.refused.WithLabelValues(string(p.Code)).Inc()
+	return p
 }
 
 func (d *door) unknown() *admission.Problem {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // operators is the admin address of an installation in this process, with the list of
@@ -18,7 +21,11 @@ type operators struct {
 	t        *testing.T
 	url      string
 	patterns []string
+	door     *door
 }
+
+// testFrom is the header that says where a request of a test comes from.
+const testFrom = "Test-From"
 
 // operators serves the admin address until the test ends.
 func (i *installed) operators() *operators {
@@ -33,9 +40,15 @@ func (i *installed) operators() *operators {
 	var work sync.WaitGroup
 	n.startConsole(ctx, &work)
 	mux := n.adminRoutes()
-	server := httptest.NewServer(mux.handler())
+	handler := mux.handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from := r.Header.Get(testFrom); from != "" { // elsewhere than on this machine
+			r.RemoteAddr = from
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	i.t.Cleanup(func() { stop(); work.Wait(); server.Close(); s.close() })
-	return &operators{t: i.t, url: server.URL, patterns: mux.patterns}
+	return &operators{t: i.t, url: server.URL, patterns: mux.patterns, door: mux.door}
 }
 
 // ask sends a JSON request, with headers given as name and value in turn.
@@ -112,12 +125,12 @@ func TestAdminTokens(t *testing.T) {
 	}
 	before := rows()
 	eye := o.login("eye-token")
-	for _, route := range o.guarded() {
+	for n, route := range o.guarded() {
 		method, path := route[0], route[1]
-		for _, wrong := range []string{
+		for at, wrong := range []string{
 			"", "Bearer", "Bearer ", "Bearer eye", "Bearer eye:eye-token", "Bearer eye-tokeN", "Basic eye-token", "Bearer :", "eye-token",
 		} {
-			got := o.ask(method, path, body, "Authorization", wrong)
+			got := o.ask(method, path, body, "Authorization", wrong, testFrom, fmt.Sprintf("198.51.%d.%d:4", n, at))
 			if got.status != http.StatusUnauthorized || got.code() != "unauthenticated" || got.header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s %s with %q: %d %s", method, path, wrong, got.status, got.code())
 			}
@@ -127,7 +140,8 @@ func TestAdminTokens(t *testing.T) {
 		}
 		for by, got := range map[string]asked{"token": o.ask(method, path, body, "Authorization", "Bearer eye-token"), "session": eye.does(method, path, body)} {
 			profile := strings.HasPrefix(path, "/debug/") // it changes nothing, and costs
-			if changes := method != http.MethodGet || profile; changes != (got.status == http.StatusForbidden && got.code() == "forbidden") {
+			audit := path == auditsPath                   // it changes nothing, whatever its method
+			if changes := method != http.MethodGet && !audit || profile; changes != (got.status == http.StatusForbidden && got.code() == "forbidden") {
 				t.Errorf("%s %s with a %s that may read: %d %s", method, path, by, got.status, got.code())
 			}
 			if got.status == http.StatusUnauthorized {
@@ -241,20 +255,104 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// Tokens cannot be guessed fast: after some wrong ones even the right one has to wait.
-func TestLoginIsLimited(t *testing.T) {
+// Tokens cannot be guessed fast, at the login, as bearer tokens or in forged cookies: after
+// some wrong ones even the right one has to wait. That holds for one address, and for no
+// session that is known.
+func TestGuessesAreLimited(t *testing.T) {
 	t.Parallel()
 	i := newInstalled(t, "etcd")
 	i.environ = append(i.environ, "SECKILL_ADMIN_TOKENS=ann:ann-token")
 	o := i.operators()
-	for range wrongAtOnce {
-		if got := o.ask(http.MethodPost, "/admin/v1/session", `{"token":"guess"}`); got.status != http.StatusUnauthorized {
-			t.Fatalf("a wrong token: %d %s", got.status, got.body)
+	_, forged, err := beginSession(adminToken{token: "guess"}, time.Now())
+	must(t, err)
+	forges := func(from, token string) asked {
+		return o.ask(http.MethodGet, sessionPath, "", testFrom, from, "Cookie", sessionCookie+"="+forged[:len(forged)-1]+token[len(token)-1:])
+	}
+	for k, at := range []struct {
+		name       string
+		wrong, now func(from, token string) asked
+	}{
+		{"login", o.logsIn, o.logsIn},
+		{"bearer", o.bears, o.bears},
+		{"login, then bearer", o.logsIn, o.bears},
+		{"bearer, then login", o.bears, o.logsIn},
+		{"forged cookies", forges, o.bears},
+	} {
+		t.Run(at.name, func(t *testing.T) {
+			from := fmt.Sprintf("198.51.100.%d:1", k)
+			for n := range wrongAtOnce {
+				if got := at.wrong(from, fmt.Sprint("guess-", n)); got.status != http.StatusUnauthorized {
+					t.Fatalf("wrong token %d: %d %s", n, got.status, got.body)
+				}
+			}
+			for _, token := range []string{"another-guess", "ann-token"} {
+				if got := at.now(from, token); got.status != http.StatusTooManyRequests || got.code() != "rate-limited" || got.header.Get("Retry-After") == "" {
+					t.Errorf("%s after wrong ones: %d %s", token, got.status, got.body)
+				}
+			}
+			if got := at.now("203.0.113.9:1", "ann-token"); got.status != http.StatusOK {
+				t.Errorf("the right token from another address: %d %s", got.status, got.body)
+			}
+		})
+	}
+	var counted dto.Metric
+	must(t, o.door.refused.WithLabelValues("rate-limited").Write(&counted))
+	if n := counted.GetCounter().GetValue(); n != 10 {
+		t.Errorf("%v refusals are counted as rate-limited, want 10", n)
+	}
+}
+
+// logsIn and bears give a token from an address.
+func (o *operators) logsIn(from, token string) asked {
+	return o.ask(http.MethodPost, sessionPath, `{"token":"`+token+`"}`, testFrom, from)
+}
+
+func (o *operators) bears(from, token string) asked {
+	return o.ask(http.MethodGet, sessionPath, "", testFrom, from, "Authorization", "Bearer "+token)
+}
+
+// Who guesses behind the proxy of an operator does not end the session there, and a
+// script with an old token is nobody who guesses.
+func TestGuessesKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	i := newInstalled(t, "etcd")
+	i.environ = append(i.environ, "SECKILL_ADMIN_TOKENS=ann:ann-token")
+	o := i.operators()
+	const proxy = "[2001:db8::7]:1"
+	for range 4 * wrongAtOnce {
+		if got := o.bears(proxy, "old-token"); got.status != http.StatusUnauthorized {
+			t.Fatalf("an old token: %d", got.status)
 		}
 	}
-	got := o.ask(http.MethodPost, "/admin/v1/session", `{"token":"ann-token"}`)
-	if got.status != http.StatusTooManyRequests || got.code() != "rate-limited" || got.header.Get("Retry-After") == "" {
-		t.Errorf("after wrong tokens: %d %s", got.status, got.body)
+	if got := o.bears(proxy, "ann-token"); got.status != http.StatusOK {
+		t.Errorf("the right token beside a script with an old one: %d %s", got.status, got.body)
+	}
+	ann := o.login("ann-token")
+	for n := range 2 * wrongAtOnce {
+		o.bears("[2001:db8::8]:1", fmt.Sprint("guess-", n))
+	}
+	if got := o.bears(proxy, "ann-token"); got.status != http.StatusTooManyRequests {
+		t.Errorf("a token from the network of who guesses: %d", got.status)
+	}
+	if got := o.ask(http.MethodGet, sessionPath, "", "Cookie", ann.cookie, testFrom, proxy); got.status != http.StatusOK {
+		t.Errorf("a session that was known before: %d %s", got.status, got.body)
+	}
+	_, unknown, err := beginSession(adminToken{name: "ann", token: "ann-token"}, time.Now())
+	must(t, err)
+	if got := o.ask(http.MethodGet, sessionPath, "", "Cookie", sessionCookie+"="+unknown, testFrom, proxy); got.status != http.StatusTooManyRequests {
+		t.Errorf("a cookie that says whether a token was guessed: %d", got.status)
+	}
+}
+
+// However many addresses guess, a bounded number is remembered.
+func TestGuessersAreBounded(t *testing.T) {
+	t.Parallel()
+	a, now := newAttempts(), time.Now()
+	for n := range 2 * rememberedAddresses {
+		a.wrong(fmt.Sprintf("10.%d.%d.%d:1", n>>16, n>>8&255, n&255), "guess", now)
+	}
+	if n := a.of.Len(); n != rememberedAddresses {
+		t.Errorf("%d addresses are remembered, want %d", n, rememberedAddresses)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"seckill/admission"
 )
 
@@ -63,9 +65,25 @@ func (r *routes) handler() http.Handler {
 			w.Header().Set("Cache-Control", "no-store")
 		}
 		if err := sameSite.Check(req); err != nil {
-			admission.NewProblem(admission.CodeForbidden, "A page of another site may not send this: %v.", err).Write(w)
+			r.door.refuse(admission.NewProblem(admission.CodeForbidden, "A page of another site may not send this: %v.", err)).Write(w)
 			return
 		}
 		admission.ServeOrProblem(r.ServeMux, w, req)
 	})
+}
+
+// documentRefusals adds to every route behind the door, and to the login, what the door
+// answers there.
+func documentRefusals(api huma.API) {
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
+			if op == nil || op.Responses["401"] == nil {
+				continue
+			}
+			op.Responses["429"] = &huma.Response{Description: http.StatusText(http.StatusTooManyRequests), Content: op.Responses["401"].Content}
+			if op != item.Get {
+				op.Responses["403"] = &huma.Response{Description: http.StatusText(http.StatusForbidden), Content: op.Responses["401"].Content}
+			}
+		}
+	}
 }

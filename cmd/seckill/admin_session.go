@@ -6,16 +6,12 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
-	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-	pace "golang.org/x/time/rate"
 
 	"seckill/admission"
 )
@@ -27,10 +23,6 @@ const (
 	csrfHeader    = "Seckill-CSRF"
 	// sessionLasts is how long somebody stays logged in.
 	sessionLasts = 12 * time.Hour
-	// Wrong tokens that an address may try at once, and the pause between later ones.
-	wrongAtOnce, wrongEvery = 5, 5 * time.Second
-	// rememberedAddresses bounds how many addresses are remembered for that.
-	rememberedAddresses = 10_000
 )
 
 // session is a login of the console. It is kept by the browser alone, signed with a key
@@ -86,36 +78,6 @@ func (s session) meant(r *http.Request) bool {
 	return hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(s.csrf))
 }
 
-// attempts limits, by address, how fast tokens can be guessed. Safe for concurrent use.
-type attempts struct {
-	mu sync.Mutex
-	of *simplelru.LRU[string, *pace.Limiter]
-}
-
-func newAttempts() *attempts {
-	of, err := simplelru.NewLRU[string, *pace.Limiter](rememberedAddresses, nil)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &attempts{of: of}
-}
-
-// limiter is that of the address; one that begins.
-func (a *attempts) limiter(remote string) *pace.Limiter {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l, ok := a.of.Get(host)
-	if !ok {
-		l = pace.NewLimiter(pace.Every(wrongEvery), wrongAtOnce)
-		a.of.Add(host, l)
-	}
-	return l
-}
-
 // sessionAPI is the login of the console.
 type sessionAPI struct {
 	door *door
@@ -155,21 +117,19 @@ func (s session) view() sessionView {
 // may try any: the right one, too, so that a guess says nothing.
 func (a *sessionAPI) login(_ context.Context, in *loginInput) (*sessionOutput, error) {
 	now := time.Now()
-	tries := a.door.wrong.limiter(in.remote)
-	if tries.TokensAt(now) < 1 {
-		p := admission.NewProblem(admission.CodeRateLimited, "Wrong tokens were tried from this address; wait before the next.")
-		p.RetryAfter = wrongEvery
-		return nil, p
+	if a.door.wrong.over(in.remote, now) {
+		return nil, a.door.refuse(tooMany())
 	}
 	token, known := a.door.find(in.Body.Token)
 	if !known {
-		tries.AllowN(now, 1)
-		return nil, a.door.unknown()
+		a.door.wrong.wrong(in.remote, in.Body.Token, now)
+		return nil, a.door.refuse(a.door.unknown())
 	}
 	s, value, err := beginSession(token, now)
 	if err != nil {
 		return nil, admission.NewProblem(admission.CodeInternal, "The session could not be signed.").Because(err)
 	}
+	a.door.sessions.add(value)
 	return &sessionOutput{SetCookie: cookie(value, in.secure != nil, sessionLasts), Body: s.view()}, nil
 }
 
@@ -207,8 +167,7 @@ func (a *sessionAPI) register(api huma.API) {
 		return huma.Operation{OperationID: id, Method: method, Path: sessionPath, Summary: summary, Errors: errors}
 	}
 	huma.Register(api, operation("login", http.MethodPost, "Begin a session of the console with an admin token",
-		http.StatusBadRequest, http.StatusUnauthorized, http.StatusTooManyRequests), a.login)
+		http.StatusBadRequest, http.StatusUnauthorized), a.login)
 	huma.Register(api, operation("show-session", http.MethodGet, "Who is asking, and what may they do", http.StatusUnauthorized), a.get)
-	huma.Register(api, operation("logout", http.MethodDelete, "End the session in this browser",
-		http.StatusUnauthorized, http.StatusForbidden), a.logout)
+	huma.Register(api, operation("logout", http.MethodDelete, "End the session in this browser", http.StatusUnauthorized), a.logout)
 }

@@ -212,7 +212,7 @@ func (s *screen) closed() {
 	s.says("spring is closed.", "closed")
 }
 
-// readOnly shows everything to who may only read, and offers no change.
+// readOnly shows everything to who may only read, offers no change, and audits.
 func (s *screen) readOnly() {
 	s.t.Helper()
 	s.press("Sign out")
@@ -222,8 +222,10 @@ func (s *screen) readOnly() {
 	for n, words := range []string{"By SKU", "12 orders", "No order waits for a decision", "Partitions", "Activity log"} {
 		s.do(chromedp.KeyEvent(fmt.Sprint(n + 1)))
 		s.says(words)
-		if found := evaluate[string](s, `[...document.querySelectorAll('main button')].map((b) => b.innerText).filter((b) => /…|Plan|Run|Stop/.test(b)).join()`); found != "" {
+		if found := evaluate[string](s, `[...document.querySelectorAll('main button')].map((b) => b.innerText).filter((b) => /…|Plan|Run:|Stop/.test(b)).join()`); found != "" {
 			s.t.Errorf("who may only read is offered %s on screen %d", found, n+1)
 		}
 	}
+	s.press("Run now")
+	s.says("Every law holds", "console (eye)")
 }

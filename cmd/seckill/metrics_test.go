@@ -200,7 +200,7 @@ var referenceParts = []struct{ title, prefix string }{
 	{"Leases", "seckill_lock_"},
 	{"Buyers and the gate (role api)", "seckill_admission_ seckill_append_ seckill_refused_ seckill_waiting_ seckill_order_streams"},
 	{"Settlement (role worker)", "seckill_settle_ seckill_order_seconds seckill_redelivered_ seckill_fenced_"},
-	{"The process", "seckill_build_ seckill_ledger_ seckill_log_"},
+	{"The process", "seckill_build_ seckill_ledger_ seckill_log_ seckill_admin_refused_"},
 	{"The installation (role worker)", "seckill_"},
 }
 

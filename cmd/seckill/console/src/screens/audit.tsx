@@ -31,17 +31,17 @@ function Books() {
     setError(null);
     try { const j = await audit(param('activity'), patience); keepJob(j); refine({ run: j.job }); } catch (problem) { setError(problem as Error); }
   };
-  const actions = mayChange() && (
+  const actions = (
     <>
       <label><span class="visually-hidden">Sale</span><SalePick value={param('activity')} all pick={(activity) => refine({ activity })} /></label>
       <button type="button" class="primary" disabled={!!running} onClick={begin}>{running ? 'Auditing …' : 'Run now'}</button>
-      {running && <button type="button" onClick={() => void cancelJob(running.job).then(keepJob, () => undefined)}>Stop</button>}
+      {running && mayChange() && <button type="button" onClick={() => void cancelJob(running.job).then(keepJob, () => undefined)}>Stop</button>}
     </>
   );
   return (
     <Panel title="Audit" note="reads gate, order log and ledger themselves, and changes nothing" actions={actions}>
       {error && <Fault error={error} />}
-      {job ? <One job={job} /> : <Empty title="No audit was run by this process yet">{mayChange() ? 'Run one; it may take a while on a large sale.' : 'Whoever may change something can run one.'}</Empty>}
+      {job ? <One job={job} /> : <Empty title="No audit was run by this process yet">Run one; it may take a while on a large sale.</Empty>}
       {all.length > 1 && <Past all={all} shown={job!} />}
     </Panel>
   );
