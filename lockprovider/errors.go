@@ -106,3 +106,13 @@ func (e *HeldError) Error() string {
 
 // Is makes every HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// releasedError is the cause of every lease's context that was given back. Few are read,
+// so the words are found when one is.
+type releasedError struct{ name string }
+
+func (e releasedError) Error() string {
+	return fmt.Sprintf("lockprovider: lease on %q: %v", e.name, ErrReleased)
+}
+
+func (e releasedError) Unwrap() error { return ErrReleased }

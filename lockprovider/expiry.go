@@ -2,7 +2,6 @@ package lockprovider
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -10,7 +9,7 @@ func (e *ending) err(name string) error {
 	if e.lost != nil {
 		return e.lost
 	}
-	return fmt.Errorf("lockprovider: lease on %q: %w", name, ErrReleased)
+	return releasedError{name}
 }
 
 // left is the time until the hold must be treated as lost.

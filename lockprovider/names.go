@@ -9,10 +9,13 @@ import (
 // digits, '.', '_' and '-' become %XX. It keeps prefixes: the code of a name's prefix
 // is a prefix of the name's code; and no code contains '/', '{' or '}'.
 func encodeName(name string) string {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r > '~' || !plain(byte(r)) }) {
+		return name
+	}
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
+		if plain(c) {
 			b.WriteByte(c)
 			continue
 		}
@@ -22,6 +25,10 @@ func encodeName(name string) string {
 		b.WriteByte(hex[c&15])
 	}
 	return b.String()
+}
+
+func plain(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
 // decodeName is the inverse of encodeName.

@@ -40,7 +40,7 @@ func (l *Lease) release(ctx context.Context) error {
 		if h.open > 0 {
 			delete(h.handles, l)
 			c.mu.Unlock()
-			l.cancel(fmt.Errorf("lockprovider: lease on %q: %w", h.name, ErrReleased))
+			l.cancel(releasedError{h.name})
 			return nil
 		}
 		l.last = true
