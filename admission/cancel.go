@@ -67,7 +67,7 @@ func (h *Handler) cancelOrder(ctx context.Context, in *cancelInput) (*orderOutpu
 func (h *Handler) registerCancel(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "cancel-order", Method: http.MethodPost, Path: "/v1/activities/{activity}/orders/{id}/cancel",
-		Summary: "Cancel an order of yours that is not paid, decided or not", Middlewares: huma.Middlewares{h.paced},
+		Summary: "Cancel an order of yours that is not paid, decided or not", Middlewares: huma.Middlewares{h.paced, h.service.tracing.Middleware("cancel")},
 		Errors: []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
 	}, h.cancelOrder)
 }

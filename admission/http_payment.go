@@ -20,6 +20,7 @@ import (
 
 const (
 	signatureHeader = "Seckill-Signature"
+	paymentsRoute   = "/v1/payments"
 	// signatureAge is how far the time of a signature may be from now: a message that
 	// was listened to is of no use later. A repeat is signed anew.
 	signatureAge = 5 * time.Minute
@@ -139,9 +140,15 @@ func (h *Handler) pay(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, r, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.config.Timeout)
+	traced, step := h.service.tracing.request(r, "pay", paymentsRoute)
+	ctx, cancel := context.WithTimeout(traced, h.config.Timeout)
 	defer cancel()
 	row, err := h.service.Pay(ctx, p)
+	status := http.StatusOK
+	if err != nil {
+		status = AsProblem(err).Status
+	}
+	step.answered(p.Order, status)
 	if err != nil {
 		h.problem(w, r, err)
 		return
@@ -195,7 +202,7 @@ func (h *Handler) signedPayment(r *http.Request, body []byte) error {
 
 // describePayments serves the route by hand, since the bytes that came are signed.
 func (h *Handler) describePayments(api huma.API) {
-	h.mux.HandleFunc("POST /v1/payments", h.pay)
+	h.mux.HandleFunc("POST "+paymentsRoute, h.pay)
 	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
 	problem := map[string]*huma.MediaType{"application/problem+json": {Schema: (&Problem{}).Schema(nil)}}
 	responses := map[string]*huma.Response{"200": {
@@ -207,7 +214,7 @@ func (h *Handler) describePayments(api huma.API) {
 	}
 	zero := 0.0
 	api.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "take-payment", Method: http.MethodPost, Path: "/v1/payments",
+		OperationID: "take-payment", Method: http.MethodPost, Path: paymentsRoute,
 		Summary:    "Tell that an order was paid; repeats change nothing",
 		Parameters: []*huma.Param{{Name: signatureHeader, In: "header", Required: true, Schema: text("t=<unix>,v1=<hex HMAC-SHA256 of t, a dot and the body>")}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{

@@ -2,9 +2,12 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -15,7 +18,9 @@ import (
 // Tracing records the way of orders as OpenTelemetry spans: ask, batch, reserve and
 // append here, settle, decide, tell and event in the consumer. The batch is the atom:
 // its span is a child of the first traced ask in it and links to every one, and each
-// ask links to it. The message of the log carries its traceparent on.
+// ask links to it. The message of the log carries its traceparent on. What changes an
+// order later has a span of its own, with its event within: cancel and pay of a request,
+// expire of a round of the job.
 //
 // A nil Tracing records nothing and costs a comparison. Safe for concurrent use.
 type Tracing struct {
@@ -70,8 +75,22 @@ func (t *Tracing) Follow(ctx context.Context, name string, kind trace.SpanKind, 
 	return ctx, Step{span}
 }
 
+// Root begins a step that nothing came before.
+func (t *Tracing) Root(ctx context.Context, name string) (context.Context, Step) {
+	if t == nil {
+		return ctx, Step{}
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot())
+	return ctx, Step{span}
+}
+
 // ask begins the span of a buyer's request for an order.
 func (t *Tracing) ask(r *http.Request) (context.Context, Step) {
+	return t.request(r, "ask", ordersRoute)
+}
+
+// request begins the span of a request.
+func (t *Tracing) request(r *http.Request, name, route string) (context.Context, Step) {
 	ctx := r.Context()
 	if t == nil {
 		return ctx, Step{}
@@ -79,9 +98,41 @@ func (t *Tracing) ask(r *http.Request) (context.Context, Step) {
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && within(t.proxies, peer.Addr().Unmap()) {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	ctx, span := t.tracer.Start(ctx, "ask", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", r.Method), attribute.String("http.route", ordersRoute)))
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", r.Method), attribute.String("http.route", route)))
 	return ctx, Step{span}
+}
+
+// Middleware records an operation on the order whose id is in the path, once whoever
+// asks has got past the middlewares before it.
+func (t *Tracing) Middleware(name string) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		if t == nil {
+			next(ctx)
+			return
+		}
+		r, _ := humago.Unwrap(ctx)
+		traced, step := t.request(r, name, ctx.Operation().Path)
+		ctx = huma.WithContext(ctx, traced)
+		next(ctx)
+		step.answered(ctx.Param("id"), ctx.Status())
+	}
+}
+
+// answered ends the span of a request about an order with its answer.
+func (s Step) answered(order string, status int) {
+	if !s.Traced() {
+		return
+	}
+	s.Set(attribute.Int("http.response.status_code", status))
+	if ValidID(order) { // else it is whatever somebody sent
+		s.Set(attribute.String("seckill.order", order))
+	}
+	var err error
+	if status >= http.StatusInternalServerError {
+		err = errors.New(http.StatusText(status))
+	}
+	s.End(err)
 }
 
 // asked ends the span of a request with its answer.

@@ -31,6 +31,10 @@ func TestUntracedCostsNothing(t *testing.T) {
 		part.End(failed)
 		whole.End(nil)
 		step.asked("a1", Placed{}, failed)
+		_, other := none.request(request, "pay", paymentsRoute)
+		other.answered("", http.StatusOK)
+		_, round := none.Root(request.Context(), "expire")
+		round.End(nil)
 	})
 	if n != 0 || msg.Header != nil {
 		t.Errorf("%v allocations, header %v", n, msg.Header)

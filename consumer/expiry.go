@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/attribute"
 
 	"seckill/admission"
 )
@@ -31,10 +32,11 @@ var (
 // Expiry ends orders that were not paid in time, by the database's clock alone. It
 // needs no traffic, may run anywhere, any number of times; one at a time is enough.
 type Expiry struct {
-	Ledger *Ledger
-	Gate   *admission.Gate
-	Log    *admission.Log
-	Logger *slog.Logger
+	Ledger  *Ledger
+	Gate    *admission.Gate
+	Log     *admission.Log
+	Tracing *admission.Tracing // nil: none
+	Logger  *slog.Logger
 }
 
 // Run expires until ctx ends. It sleeps until the next deadline that the ledger has,
@@ -54,14 +56,26 @@ func (e *Expiry) Run(ctx context.Context) error {
 // Round expires what is overdue, oldest first, gives its units to the gates, and
 // returns how long to sleep.
 func (e *Expiry) Round(ctx context.Context) (time.Duration, error) {
+	traced, step := e.Tracing.Root(ctx, "expire")
+	expired, err := e.overdue(traced)
+	if step.Traced() && expired > 0 { // one that is not ended is not sent
+		step.Set(attribute.Int("seckill.orders", expired))
+		step.End(err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return e.Ledger.untilExpiry(ctx)
+}
+
+// overdue expires all that is overdue, page by page, and counts it.
+func (e *Expiry) overdue(ctx context.Context) (expired int, err error) {
 	for {
 		dead, err := e.Ledger.expire(ctx)
-		if err != nil {
-			return 0, err
+		if err != nil || len(dead) == 0 {
+			return expired, err
 		}
-		if len(dead) == 0 {
-			return e.Ledger.untilExpiry(ctx)
-		}
+		expired += len(dead)
 		e.tell(ctx, dead)
 	}
 }

@@ -125,7 +125,12 @@ func (l *Ledger) moving(ctx context.Context, do func(context.Context, pgx.Tx) er
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
+		err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+			if err := tellTrace(ctx, tx); err != nil {
+				return err
+			}
+			return do(ctx, tx)
+		})
 		if attempt < mostRaces && (errors.Is(err, errRaced) || classify(err) == contention) {
 			continue
 		}

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
@@ -53,6 +54,18 @@ func queueTrace(ctx context.Context, batch *pgx.Batch) bool {
 	}
 	batch.Queue(sqlTrace, parent)
 	return true
+}
+
+// tellTrace is queueTrace for a transaction of single statements.
+func tellTrace(ctx context.Context, tx pgx.Tx) error {
+	parent := traceparentOf(ctx)
+	if parent == "" {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sqlTrace, parent); err != nil {
+		return fmt.Errorf("tell the transaction its trace: %w", err)
+	}
+	return nil
 }
 
 // goOn begins the step that publishes the event of a change.

@@ -188,7 +188,7 @@ var safeguards = []safeguard{
 	},
 	{
 		"funnel", "who cancels is limited", "admission/cancel.go",
-		"huma.Middlewares{h.paced}", "huma.Middlewares{h.buyer}", "cmd/seckill", "TestFunnel",
+		"huma.Middlewares{h.paced, ", "huma.Middlewares{h.buyer, ", "cmd/seckill", "TestFunnel",
 	},
 	{
 		"19", "a replay keeps the epoch of its orders", "consumer/replay_republish.go",
@@ -381,6 +381,18 @@ var safeguards = []safeguard{
 	{
 		"pay", "a signature is of now", "admission/http_payment.go",
 		"err != nil || age.Abs() > signatureAge {", "err != nil || age < 0 && age > 0 {", "admission", "TestPaymentSignature",
+	},
+	{
+		"trace", "a move tells its trace to the transaction", "consumer/move.go",
+		"if err := tellTrace(ctx, tx); err != nil {", "if err := error(nil); err != nil {", "cmd/seckill", "TestTraceOfChanges",
+	},
+	{
+		"trace", "a round that expired nothing is not sent", "consumer/expiry.go",
+		"step.Traced() && expired > 0", "step.Traced()", "cmd/seckill", "TestTraceOfChanges",
+	},
+	{
+		"trace", "what is done under a lease is not within its hold", "cmd/seckill/tracing_lease.go",
+		"_, span := t.tracer.Start(", "ctx, span := t.tracer.Start(", "cmd/seckill", "TestTraceOfChanges",
 	},
 	{
 		"expiry", "the gate gets the units of expired orders", "consumer/expiry.go",

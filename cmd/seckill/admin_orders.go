@@ -45,8 +45,8 @@ func (a *orderAPI) cancel(ctx context.Context, in *cancelOrderInput) (*cancelOrd
 func (a *orderAPI) register(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "cancel-any-order", Method: http.MethodPost, Path: "/admin/v1/orders/{id}/cancel",
-		Summary: "Cancel an order, paid or not, decided or not",
-		Errors:  []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+		Summary: "Cancel an order, paid or not, decided or not", Middlewares: huma.Middlewares{a.node.tracing.Middleware("cancel")},
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}, a.cancel)
 	huma.Register(api, huma.Operation{
 		OperationID: "search-orders", Method: http.MethodGet, Path: "/admin/v1/orders",

@@ -71,6 +71,8 @@ type node struct {
 	logger   *slog.Logger
 	instance string
 
+	leaseTracer lockprovider.Tracer // nil: none
+
 	tellDurability func() // logs what a 202 is worth
 
 	jobs *jobs // what operators have begun here
@@ -272,7 +274,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	}
 	leases, err := n.config.leases(n.config.LockBackend)
 	if err == nil {
-		leases.Instance, leases.Registerer, leases.Logger = n.instance, n.registry, n.logger
+		leases.Instance, leases.Registerer, leases.Logger, leases.Tracer = n.instance, n.registry, n.logger, n.leaseTracer
 		n.leases, err = reachLeases(start, leases)
 	}
 	if err != nil {
@@ -297,7 +299,7 @@ func (n *node) startWorker(ctx context.Context, work *sync.WaitGroup) (func(), e
 	work.Go(func() { n.underLease(ctx, "job/sweep", sweep.Run) })
 	release := &consumer.Release{Ledger: n.stores.ledger, Gate: n.stores.gate, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/release", release.Run) })
-	expiry := &consumer.Expiry{Ledger: n.stores.ledger, Gate: n.stores.gate, Log: log, Logger: n.logger}
+	expiry := &consumer.Expiry{Ledger: n.stores.ledger, Gate: n.stores.gate, Log: log, Tracing: n.tracing, Logger: n.logger}
 	work.Go(func() { n.underLease(ctx, "job/expiry", expiry.Run) })
 	buyer := admission.NewService(n.stores.gate, log, n.stores.ledger, admission.Config{Logger: n.logger})
 	late := &consumer.LatePayments{Ledger: n.stores.ledger, Service: buyer, Logger: n.logger}

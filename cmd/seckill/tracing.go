@@ -51,7 +51,7 @@ func (n *node) startTraces(ctx context.Context) (end func(), err error) {
 	if err != nil || traces == nil {
 		return func() {}, err
 	}
-	n.tracing = admission.NewTracing(traces, n.config.AuthTrustedProxies)
+	n.tracing, n.leaseTracer = admission.NewTracing(traces, n.config.AuthTrustedProxies), leaseTracer{traces.Tracer("seckill")}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTraces)
 		defer cancel()

@@ -21,6 +21,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"seckill/admission"
 )
 
 // collector takes the traces of processes in, as an OpenTelemetry collector does.
@@ -163,6 +165,109 @@ func TestTraceOfAnOrder(t *testing.T) {
 	for _, secret := range []string{"ann-hush", "key-hush", "buyer-7"} {
 		if bytes.Contains(c.raw.Bytes(), []byte(secret)) {
 			t.Errorf("%s is in a trace", secret)
+		}
+	}
+}
+
+// What changes an order later is traced to its event: cancellations of buyers and
+// operators, payments, late ones through the new order that they buy, and expiry. So
+// are leases, and none of that within another.
+func TestTraceOfChanges(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	i := newInstallation(t, "etcd")
+	p := i.serve("OTEL_EXPORTER_OTLP_ENDPOINT="+c.url, "OTEL_BSP_SCHEDULE_DELAY=100")
+	traced := 0
+	// send sends a request in a trace of its own.
+	send := func(address, path, body string, headers ...string) (answer []byte, trace string) {
+		t.Helper()
+		traced++
+		trace = fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e%04x", traced)
+		header := map[string]string{"Traceparent": "00-" + trace + "-00f067aa0ba902b7-01"}
+		for i := 0; i < len(headers); i += 2 {
+			header[headers[i]] = headers[i+1]
+		}
+		status, answer, err := call(http.MethodPost, address+path, body, header)
+		if err != nil || status > http.StatusAccepted {
+			t.Fatalf("%s: %d %s (%v)", path, status, answer, err)
+		}
+		return answer, trace
+	}
+	order := func(activity, user, status string) string {
+		t.Helper()
+		var o struct {
+			ID string `json:"order_id"`
+		}
+		answer, _ := send(p.http, "/v1/activities/"+activity+"/orders", `{"sku":"s1"}`, "X-User-ID", user)
+		must(t, json.Unmarshal(answer, &o))
+		until(t, "the order is "+status, func() bool {
+			_, body, err := call(http.MethodGet, p.http+"/v1/activities/"+activity+"/orders/"+o.ID, "", map[string]string{"X-User-ID": user})
+			return err == nil && strings.Contains(string(body), `"status":"`+status+`"`)
+		})
+		return o.ID
+	}
+	pay := func(id string) string {
+		t.Helper()
+		body := `{"order_id":"` + id + `","payment_id":"` + id + `","amount":1}`
+		_, trace := send(p.http, "/v1/payments", body, "Seckill-Signature", admission.SignPayment([]byte(i.setting("SECKILL_PAYMENT_SECRETS")), []byte(body), time.Now()))
+		return trace
+	}
+	// check wants the event of an order's status within a step of the trace, and that
+	// step within the gateway's.
+	check := func(trace, step, id, status string) {
+		t.Helper()
+		until(t, step+" of "+id+" has its event", func() bool { return c.of(trace)["event"] != nil && c.of(trace)[step] != nil })
+		steps := c.of(trace)
+		s, event := steps[step], steps["event"]
+		if attributeOf(s, "seckill.order") != id || hex.EncodeToString(s.GetParentSpanId()) != "00f067aa0ba902b7" || s.GetStatus().GetCode() != 0 {
+			t.Errorf("step %s: %v", step, s)
+		}
+		if attributeOf(event, "seckill.order") != id || attributeOf(event, "seckill.status") != status || !bytes.Equal(event.GetParentSpanId(), s.GetSpanId()) {
+			t.Errorf("the event of %s: %v", step, event)
+		}
+	}
+	for activity, window := range map[string]string{"a1": "1h", "a2": "1s"} {
+		i.operate(p, http.MethodPut, "/admin/v1/activities/"+activity, `{"title":"t","payment_window":"`+window+`","skus":[{"sku":"s1","total":9,"limit_per_user":1,"price":1}]}`)
+		i.operate(p, http.MethodPost, "/admin/v1/activities/"+activity+"/open", "")
+	}
+	id := order("a1", "ann", "pending_payment")
+	_, trace := send(p.http, "/v1/activities/a1/orders/"+id+"/cancel", "", "X-User-ID", "ann")
+	check(trace, "cancel", id, "cancelled")
+	id = order("a1", "bob", "pending_payment")
+	check(pay(id), "pay", id, "paid")
+	_, trace = send(p.admin, "/admin/v1/orders/"+id+"/cancel", `{"reason":"fraud"}`, "Authorization", "Bearer "+i.setting("SECKILL_ADMIN_TOKEN"))
+	check(trace, "cancel", id, "cancelled")
+
+	id = order("a2", "cid", "expired")
+	late := pay(id)
+	until(t, "the late payment bought another order", func() bool { s := c.of(late); return s["batch"] != nil && s["pay"] != nil })
+	if s := c.of(late); !bytes.Equal(s["batch"].GetParentSpanId(), s["pay"].GetSpanId()) {
+		t.Errorf("what a late payment buys is not within it: %v", s)
+	}
+	expiry := c.all()["expire"]
+	if len(expiry) != 1 || len(expiry[0].GetParentSpanId()) > 0 {
+		t.Fatalf("one order expired, in %v", expiry)
+	}
+	round := hex.EncodeToString(expiry[0].GetTraceId())
+	until(t, "the expired order has its event", func() bool { return c.of(round)["event"] != nil })
+	event := c.of(round)["event"]
+	if !bytes.Equal(event.GetParentSpanId(), expiry[0].GetSpanId()) || attributeOf(event, "seckill.order") != id || attributeOf(event, "seckill.status") != "expired" {
+		t.Errorf("the event of the expired order: %v", event)
+	}
+	p.signal(15)
+	<-p.ended
+	for _, name := range []string{"lock.acquire", "lock.hold"} {
+		locks := map[string]bool{}
+		for _, s := range c.all()[name] {
+			locks[attributeOf(s, "seckill.lock.name")] = true
+			if len(s.GetParentSpanId()) > 0 || len(c.of(hex.EncodeToString(s.GetTraceId()))) > 1 {
+				t.Errorf("%s is not alone in its trace: %v", name, s)
+			}
+		}
+		for _, lock := range []string{"partition/0", "job/expiry"} {
+			if !locks[lock] {
+				t.Errorf("%s of %s is not traced: there are %v", name, lock, slices.Collect(maps.Keys(locks)))
+			}
 		}
 	}
 }
