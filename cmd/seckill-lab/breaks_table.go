@@ -99,6 +99,22 @@ var safeguards = []safeguard{
 		"giveBack([]message{next})", "_ = next", "consumer", "TestMessageInAStaleHandIsGivenBack",
 	},
 	{
+		"12", "the position does not pass what went into another hand", "consumer/settler.go",
+		"if meta.Sequence.Consumer != s.delivered+1 {", "if false {", "consumer", "TestMessageInAStaleHandIsNotPassed",
+	},
+	{
+		"G3", "only a gate that was there when it was asked knows of no order", "admission/service.go",
+		"s.catalog.since(ctx, activity, asked)", "s.catalog.get(ctx, activity, max(snapshotAge, time.Since(asked)))", "consumer", "TestLostGateForgetsNoOrder",
+	},
+	{
+		"24", "an order without a time can be put into a gate", "admission/lua/fill.lua",
+		"(%d+) %-?%d+ (%S+)", "(%d+) %d+ (%S+)", "consumer", "TestOrderWithoutATimeDoesNotStopARebuild",
+	},
+	{
+		"13", "an order without a time can be released", "admission/lua/settle.lua",
+		"(%d+) %-?%d+ (%S+)", "(%d+) %d+ (%S+)", "consumer", "TestOrderWithoutATimeDoesNotStopARebuild",
+	},
+	{
 		"13", "a released order is not released again", "admission/lua/settle.lua",
 		"(state == 'p' or state == 'c')", "record", "consumer", "TestRule13OutcomesActOnce",
 	},
