@@ -224,6 +224,29 @@ func TestThousandHostileRequests(t *testing.T) {
 		"ticket": func(n int) int {
 			return send(orders("gala"), good, "X-User-ID", "u", "Seckill-Ticket", fmt.Sprint("a.b.", n))
 		},
+		"signed ticket": func(n int) int { // a right one, in the wrong hand, sale or time, or changed
+			now := time.Now()
+			ticket := admission.Ticket{Buyer: "u", Activity: "gala", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Weight: 1 + n%100}
+			secret := "a key of sixteen bytes"
+			switch n % 5 {
+			case 0:
+				ticket.Buyer = fmt.Sprint("somebody-else-", n)
+			case 1:
+				ticket.Activity = "spring"
+			case 2:
+				ticket.Until = now.Add(-time.Minute)
+			case 3:
+				ticket.From = now.Add(time.Minute)
+			case 4:
+				secret = fmt.Sprint("another key of sixteen bytes ", n)
+			}
+			text, err := ticket.Sign([]byte(secret))
+			if err != nil {
+				t.Errorf("signed ticket %d: %v", n, err)
+				return 0
+			}
+			return send(orders("gala"), good, "X-User-ID", "u", "Seckill-Ticket", text)
+		},
 		"payment": func(n int) int {
 			return send("/v1/payments", fmt.Sprintf(`{"order_id":%q,"payment_id":"p%d","amount":%d}`, bought, n, n), "Seckill-Signature", fmt.Sprintf("t=%d,v1=%064x", time.Now().Unix(), n))
 		},

@@ -10,8 +10,8 @@
 # it says what to install and ends with 1.
 #
 # With --race also what only the tests need: a C compiler for Go's race detector on
-# Linux, Prometheus with promtool for the alert rules and the dashboards, and
-# Chromium for the buyer page.
+# Linux, Prometheus with promtool for the alert rules and the dashboards, nginx for the
+# example of a gateway, and Chromium for the buyer page.
 # With --node also Node 20 or later and npm, which build the console: only for who
 # changes it, and for CI, which builds it again.
 # Certificate authorities, which Go needs to fetch modules, are added where there are none.
@@ -53,6 +53,11 @@ have_wrk() {
 	[ "$extra" != --race ] || command -v wrk >/dev/null 2>&1
 }
 
+# A sale goes through the example of a gateway.
+have_nginx() {
+	[ "$extra" != --race ] || command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ]
+}
+
 have_browser() {
 	[ "$extra" != --race ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
 		command -v google-chrome >/dev/null 2>&1 || [ -d "/Applications/Google Chrome.app" ]
@@ -80,6 +85,7 @@ find_missing() {
 	have_compiler || missing="$missing gcc libc6-dev"
 	have_prometheus || missing="$missing prometheus"
 	have_wrk || missing="$missing wrk"
+	have_nginx || missing="$missing nginx-light"
 	have_browser || missing="$missing chromium"
 	have_node || missing="$missing nodejs npm"
 	have_certificates || missing="$missing ca-certificates"
@@ -96,10 +102,10 @@ give_up() {
 		echo "install: $1"
 		echo "install: still missing: $missing. Install them and run the command again:"
 		echo "  Debian, Ubuntu   sudo apt-get install --no-install-recommends $missing"
-		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/postgresql/postgresql-server postgresql-contrib/; s/prometheus/golang-github-prometheus/')"
-		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/')"
-		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/gcc/gcc musl-dev/; s/postgresql/& postgresql-contrib/')"
-		echo "  macOS            brew install $(named 's/redis-server/redis/; s/postgresql/postgresql@17/; s/chromium/google-chrome/; s/nodejs npm/node/')"
+		echo "  Fedora, RHEL     sudo dnf install $(named 's/redis-server/redis/; s/nginx-light/nginx/; s/postgresql/postgresql-server postgresql-contrib/; s/prometheus/golang-github-prometheus/')"
+		echo "  Arch             sudo pacman -S $(named 's/redis-server/redis/; s/nginx-light/nginx/')"
+		echo "  Alpine           sudo apk add $(named 's/redis-server/redis/; s/nginx-light/nginx/; s/gcc/gcc musl-dev/; s/postgresql/& postgresql-contrib/')"
+		echo "  macOS            brew install $(named 's/redis-server/redis/; s/nginx-light/nginx/; s/postgresql/postgresql@17/; s/chromium/google-chrome/; s/nodejs npm/node/')"
 		case $missing in *npm*) echo "  Node has to be of version 20 or later: Debian 13, or https://nodejs.org" ;; esac
 		echo "No service has to run: only the programs are used, on free ports with private folders."
 	} >&2
