@@ -123,7 +123,7 @@ func (a *dlqAPI) read(ctx context.Context, dead *consumer.DeadLetters, in *lette
 var particulars = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+`)
 
 func (o *lettersOutput) group(groups map[[3]string]*letterGroup, l consumer.Letter) {
-	key := [3]string{l.Activity, l.Reason, particulars.ReplaceAllString(l.Detail, "#")}
+	key := groupOf(l)
 	g := groups[key]
 	if g == nil {
 		if len(groups) == mostGroups {
@@ -141,8 +141,9 @@ func (o *lettersOutput) group(groups map[[3]string]*letterGroup, l consumer.Lett
 
 type rulingInput struct {
 	Body struct {
-		IDs    []string `json:"ids" minItems:"1" maxItems:"100" doc:"of orders, or letter-N"`
-		Reason string   `json:"reason" minLength:"1" maxLength:"500" doc:"for the activity log"`
+		IDs    []string     `json:"ids,omitempty" minItems:"1" maxItems:"100" doc:"of orders, or letter-N"`
+		Group  *rulingGroup `json:"group,omitempty" doc:"instead of ids: all that look alike, a piece at a time"`
+		Reason string       `json:"reason" minLength:"1" maxLength:"500" doc:"for the activity log"`
 	}
 }
 
@@ -155,6 +156,7 @@ type rulingOutput struct {
 	Body struct {
 		Letters []consumer.Ruling `json:"letters"`
 		Failed  []failedRuling    `json:"failed" doc:"those that stay dead letters, and why"`
+		Next    uint64            `json:"next,omitempty" doc:"of a group: after of its next piece; absent: it was the last"`
 	}
 }
 
@@ -164,10 +166,19 @@ func (a *dlqAPI) by(rule func(*consumer.Desk, context.Context, string) (consumer
 		if strings.TrimSpace(in.Body.Reason) == "" {
 			return nil, invalid("reason is empty: say why, for the activity log")
 		}
-		out := &rulingOutput{}
+		if (len(in.Body.IDs) == 0) == (in.Body.Group == nil) {
+			return nil, invalid("give either ids or a group")
+		}
+		out, ids := &rulingOutput{}, in.Body.IDs
+		if in.Body.Group != nil {
+			var err error
+			if ids, out.Body.Next, err = in.Body.Group.piece(ctx, a.node.stores.dead(a.node.config)); err != nil {
+				return nil, admission.AsProblem(err)
+			}
+		}
 		out.Body.Letters, out.Body.Failed = []consumer.Ruling{}, []failedRuling{}
 		desk := a.node.stores.desk(a.node.logger, a.node.config)
-		for _, id := range in.Body.IDs {
+		for _, id := range ids {
 			ruling, err := ruleOne(onAdminAPI(ctx, in.Body.Reason), desk, id, rule)
 			if err != nil {
 				out.Body.Failed = append(out.Body.Failed, failedRuling{id, oneLine(err.Error())})
@@ -196,6 +207,10 @@ func (a *dlqAPI) register(api huma.API) {
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: "/admin/v1/dlq",
 		Summary: "Dead letters, and how many look alike", Errors: errors,
 	}, a.list)
+	huma.Register(api, huma.Operation{
+		OperationID: "count-dead-letters", Method: http.MethodGet, Path: "/admin/v1/dlq/group",
+		Summary: "How many dead letters look alike, before all of them are decided", Errors: errors,
+	}, a.count)
 	huma.Register(api, huma.Operation{
 		OperationID: "replay-dead-letters", Method: http.MethodPost, Path: "/admin/v1/dlq/replay",
 		Summary: "Decide held orders now, by limit and stock", Errors: errors,

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -107,14 +109,45 @@ func TestSaleIsRescuedByTheConsole(t *testing.T) {
 	var ruled struct {
 		Letters []consumer.Ruling
 		Failed  []failedRuling
+		Next    uint64
 	}
-	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/replay", `{"ids":["`+ids["poison-1"]+`","nonsense"],"reason":"the rule is gone"}`)
-	if len(ruled.Letters) != 1 || ruled.Letters[0].Status != "confirmed" || len(ruled.Failed) != 1 {
-		t.Errorf("replayed: %+v", ruled)
+	g := dead.Groups[0]
+	var counted struct {
+		Letters, Units int
+		UpTo           uint64 `json:"up_to"`
 	}
-	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/drop", `{"ids":["`+ids["poison-2"]+`"],"reason":"refunded"}`)
-	if len(ruled.Letters) != 1 || ruled.Letters[0].Reason != "dropped" {
-		t.Errorf("dropped: %+v", ruled)
+	alike := url.Values{"activity": {g.Activity}, "reason": {g.Reason}, "detail": {g.Detail}}
+	console.get(&counted, 200, http.MethodGet, "/admin/v1/dlq/group?"+alike.Encode(), "")
+	if counted.Letters != 2 || counted.Units != 2 || counted.UpTo == 0 {
+		t.Errorf("counted: %+v", counted)
+	}
+	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/replay", `{"ids":["nonsense"],"reason":"the rule is gone"}`)
+	if len(ruled.Letters) != 0 || len(ruled.Failed) != 1 {
+		t.Errorf("replayed nonsense: %+v", ruled)
+	}
+	// The group is decided piece by piece, and what is of another one is left alone.
+	group := func(detail string, after uint64) string {
+		return fmt.Sprintf(`{"group":{"activity":"spring","reason":%q,"detail":%q,"up_to":%d,"after":%d,"limit":1},"reason":"the rule is gone"}`, g.Reason, detail, counted.UpTo, after)
+	}
+	ruled.Next = 0
+	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/drop", group("another", 0))
+	if len(ruled.Letters) != 0 || ruled.Next != 0 {
+		t.Errorf("dropped of another group: %+v", ruled)
+	}
+	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/replay", group(g.Detail, 0))
+	if len(ruled.Letters) != 1 || ruled.Letters[0].Status != "confirmed" || ruled.Next == 0 {
+		t.Errorf("the first of the group replayed: %+v", ruled)
+	}
+	after := ruled.Next
+	ruled.Next = 0
+	console.get(&ruled, 200, http.MethodPost, "/admin/v1/dlq/drop", strings.Replace(group(g.Detail, after), "the rule is gone", "refunded", 1))
+	if len(ruled.Letters) != 1 || ruled.Letters[0].Reason != "dropped" || ruled.Next != 0 {
+		t.Errorf("the rest of the group dropped: %+v", ruled)
+	}
+	for _, both := range []string{`{"reason":"x"}`, `{"ids":["letter-1"],"group":{"activity":"spring","reason":"x","detail":"y"},"reason":"x"}`} {
+		if got := console.does(http.MethodPost, "/admin/v1/dlq/drop", both); got.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", both, got.status)
+		}
 	}
 	if got := console.does(http.MethodPost, "/admin/v1/dlq/drop", `{"ids":["`+ids["poison-2"]+`"],"reason":" "}`); got.status != http.StatusBadRequest {
 		t.Errorf("a drop without reason: %d", got.status)

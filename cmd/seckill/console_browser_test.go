@@ -176,7 +176,7 @@ func (s *screen) answer(title, reason, verb string) {
 func (s *screen) asked(title string) {
 	s.t.Helper()
 	eventually(s.t, fmt.Sprintf("the console asks %q", title), func() (bool, string) {
-		got := evaluate[string](s, `document.querySelector('dialog h2')?.innerText ?? ''`)
+		got := evaluate[string](s, `document.querySelector('dialog[open] h2')?.innerText ?? ''`)
 		return strings.HasPrefix(got, title), got
 	})
 }

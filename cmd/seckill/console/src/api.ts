@@ -50,7 +50,8 @@ export type Letter = {
 };
 export type Group = { activity: string; reason: string; detail: string; count: number; first_at: string; last_at: string; ids: string[] };
 export type Letters = { groups: Group[]; letters: Letter[]; total: number; grouped: number; next?: number };
-export type Decided = { letters: { id: string; result: string; status?: string; reason?: string }[]; failed: { id: string; detail: string }[] };
+export type Decided = { letters: { id: string; result: string; status?: string; reason?: string }[]; failed: { id: string; detail: string }[]; next?: number };
+export type Alike = { letters: number; units: number; up_to: number };
 export type Selection = {
   source: string; mode: string; activity?: string; sku?: string; user?: string; order?: string;
   partition?: number; from_seq?: number; to_seq?: number; since?: string; until?: string;
@@ -129,6 +130,9 @@ export const cancelOrder = (id: string, reason: string, refund: boolean) => post
 
 export const letters = (q: { activity?: string; after?: number }) => get<Letters>('/dlq', { ...q, limit: 200 });
 export const decideLetters = (how: 'replay' | 'drop', ids: string[], reason: string) => post<Decided>(`/dlq/${how}`, { ids, reason });
+export const countAlike = ({ activity, reason, detail }: Group) => get<Alike>('/dlq/group', { activity, reason, detail });
+export const decideAlike = (how: 'replay' | 'drop', { activity, reason: why, detail }: Group, up_to: number, after: number, reason: string) =>
+  post<Decided>(`/dlq/${how}`, { group: { activity, reason: why, detail, up_to, after }, reason });
 export const planReplay = (s: Selection) => post<Job>('/replays/plan', s);
 export const runReplay = (s: Selection, rate: number | undefined, reason: string) => post<Job>('/replays', { ...s, rate, reason });
 export const resumeReplay = (run: string, reason: string) => post<Job>(`/replays/${part(run)}/resume`, { reason });

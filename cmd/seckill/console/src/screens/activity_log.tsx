@@ -9,7 +9,7 @@ import { clock } from '../words';
 
 export function ActivityLog() {
   const q = { subject: param('subject'), actor: param('actor'), before: Number(param('before')) || undefined };
-  const found = useLoad(() => activityLog(q), [q.subject, q.actor, q.before, jobs.value.length]);
+  const found = useLoad(() => activityLog(q), [q.subject, q.actor, q.before, jobs.value.filter((j) => j.state !== 'running').length]);
   const next = found.value?.next;
   return (
     <Panel title="Activity log" note={found.at > 0 ? `who did what, and why · read ${clock(new Date(found.at).toISOString())}` : 'who did what, and why'}

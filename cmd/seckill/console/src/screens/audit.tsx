@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { audit, cancelJob, mayChange } from '../api';
 import type { AuditReport, Job } from '../api';
-import { jobs, keepJob } from '../live';
+import { jobs, keepJob, sample } from '../live';
 import { link, param, refine } from '../route';
 import { Badge, Empty, Fault, Panel, Scroll } from '../ui';
 import { clock, count, many, signed } from '../words';
@@ -39,7 +39,7 @@ function Books() {
     </>
   );
   return (
-    <Panel title="Audit" note="reads gate, order log and ledger themselves, and changes nothing" actions={actions}>
+    <Panel title="Audit" note={<>reads gate, order log and ledger themselves, and changes nothing; audits are those of process <code>{sample.value?.process.instance ?? '…'}</code></>} actions={actions}>
       {error && <Fault error={error} />}
       {job ? <One job={job} /> : <Empty title="No audit was run by this process yet">Run one; it may take a while on a large sale.</Empty>}
       {all.length > 1 && <Past all={all} shown={job!} />}

@@ -8,7 +8,7 @@ import { useLoad } from '../load';
 import { link, param, refine } from '../route';
 import { Badge, Copy, Empty, Fault, Panel, Scroll } from '../ui';
 import { clock, count, many } from '../words';
-import { DecideButtons } from './dead_decide';
+import { AllButtons, DecideButtons } from './dead_decide';
 import { Replays } from './replays';
 
 export function Dead() {
@@ -38,17 +38,17 @@ function Waiting({ all, again }: { all: Letters; again: () => void }) {
   }
   return (
     <>
-      {all.total > 0 && <Groups all={all} chosen={group} />}
+      {all.total > 0 && <Groups all={all} chosen={group} decided={(d) => { setDone(d); again(); }} />}
       {done && <Outcome done={done} close={() => setDone(null)} />}
       {all.total > 0 && <List shown={shown} group={group} all={all} decided={(d) => { setDone(d); again(); }} />}
     </>
   );
 }
 
-function Groups({ all, chosen }: { all: Letters; chosen?: Group }) {
+function Groups({ all, chosen, decided }: { all: Letters; chosen?: Group; decided: (d: Decided) => void }) {
   return (
     <Panel title="By reason" note={all.grouped < all.total ? `of the first ${count(all.grouped)}` : undefined}
-      actions={chosen && <button type="button" class="small" onClick={() => refine({ group: undefined })}>Show all reasons</button>}>
+      actions={chosen && <>{mayChange() && <AllButtons group={chosen} decided={decided} />}<button type="button" onClick={() => refine({ group: undefined })}>Show all reasons</button></>}>
       <Scroll label="Dead letters by reason">
         <table>
           <thead><tr><th>Reason</th><th>Sale</th><th class="num">Letters</th><th>First</th><th>Last</th><th>Detail</th></tr></thead>
@@ -97,16 +97,19 @@ function List({ shown, group, all, decided }: { shown: Letter[]; group?: Group; 
   );
 }
 
+const shownRulings = 200;
+
 // Outcome shows exactly the letters that were decided.
 function Outcome({ done, close }: { done: Decided; close: () => void }) {
   return (
     <Panel title={`Decided: ${many(done.letters.length, 'letter')}${done.failed.length ? `, ${count(done.failed.length)} failed` : ''}`} actions={<button type="button" class="small" onClick={close}>Close</button>}>
+      {done.letters.length > shownRulings && <p class="quiet">The first {count(shownRulings)} of {count(done.letters.length)}; the activity log has all.</p>}
       <Scroll label="What became of them">
         <table>
           <thead><tr><th>Letter</th><th>Result</th><th>Detail</th></tr></thead>
           <tbody>
             {done.failed.map((f) => <tr key={f.id}><td><code>{f.id}</code></td><td><Badge tone="bad">failed</Badge></td><td class="wrap">{f.detail}</td></tr>)}
-            {done.letters.map((l) => (
+            {done.letters.slice(0, shownRulings).map((l) => (
               <tr key={l.id}><td><a href={link('orders', l.id)}><code>{l.id}</code></a></td><td><Badge tone="good">{l.result}</Badge> {l.status && <Badge state={l.status} />}</td><td class="wrap">{l.reason}</td></tr>
             ))}
           </tbody>

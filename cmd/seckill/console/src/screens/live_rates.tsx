@@ -7,6 +7,9 @@ import { history, sample } from '../live';
 import { Empty, Panel, Scroll } from '../ui';
 import { rate } from '../words';
 
+// Here says whose figures they are: another process has others.
+const Here = () => <>of this process only: <code>{sample.value!.process.instance}</code></>;
+
 const sum = (o: Record<string, number> | null | undefined) => Object.values(o ?? {}).reduce((n, v) => n + v, 0);
 
 export function Funnel() {
@@ -25,7 +28,7 @@ export function Funnel() {
     };
   }, [past]);
   return (
-    <Panel title="Funnel per second" note="this process; the chart is logarithmic">
+    <Panel title="Funnel per second" note={<><Here />; the chart is logarithmic</>}>
       {f ? <><Chart steep label="Requests per second" times={times} lines={lines} axis={rate} /><Steps f={f} /></>
         : <NoRates />}
     </Panel>
@@ -90,11 +93,11 @@ export function Latency() {
     };
   }, [past]);
   return (
-    <Panel title="Latency" note="ms, the last 10 s of this process">
+    <Panel title="Latency" note={<>ms, the last 10 s <Here /></>}>
       {l ? <>
         <Chart label="Request to answer in milliseconds" times={times} lines={lines} axis={(v) => ms(Number.isFinite(v) ? v : null)} />
         <Scroll label="Latency by step">
-          <table>
+          <table class="latency">
             <thead><tr><th>Step</th><th class="num">p50</th><th class="num">p90</th><th class="num">p99</th><th class="num">p99.9</th></tr></thead>
             <tbody>{ways.map(([key, label, meaning]) => {
               const q = l[key];

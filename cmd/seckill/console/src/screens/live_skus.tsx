@@ -15,7 +15,7 @@ export function SKUTable({ sale }: { sale: Sale }) {
         <table>
           <thead><tr>
             <th>SKU</th><th class="num">Total</th><th class="num">Sold</th><th class="num">In flight</th><th class="num">Held</th><th class="num">Coming back</th>
-            <th class="num">At the gate</th><th class="num">Difference</th><th class="num">Each buyer</th><th class="num">Price</th>{change && <th><span class="visually-hidden">Change</span></th>}
+            <th class="num">At the gate</th><th class="num">Difference</th><th class="num">Limit per buyer</th><th class="num">Price <span class="quiet">smallest unit</span></th>{change && <th><span class="visually-hidden">Change</span></th>}
           </tr></thead>
           <tbody>{sale.skus.map((s) => <Row key={s.sku} sale={sale} s={s} change={change} />)}</tbody>
           {sale.skus.length > 1 && (
@@ -39,7 +39,7 @@ function Row({ sale, s, change }: { sale: Sale; s: SKU; change: boolean }) {
       <td class="num">{count(s.undecided)}</td><td class="num">{count(s.held)}</td><td class="num">{count(s.release_due)}</td><td class="num">{count(s.gate_stock)}</td>
       <td class="num">{s.gate_stock === null ? '–' : s.difference === 0 ? '0' : <Badge tone={sale.exact ? 'bad' : 'plain'}>{signed(s.difference)}</Badge>}</td>
       <td class="num">{count(s.limit_per_user)}</td><td class="num">{count(s.price)}</td>
-      {change && <td class="num"><button type="button" class="small" onClick={() => stockOf(sale, s)}>Stock …<span class="visually-hidden"> of {s.sku}</span></button></td>}
+      {change && <td class="num act"><button type="button" class="small" onClick={() => stockOf(sale, s)}>Stock …<span class="visually-hidden"> of {s.sku}</span></button></td>}
     </tr>
   );
 }

@@ -55,7 +55,7 @@ export function SalePick({ value, all, pick }: { value: string; all?: boolean; p
   const known = sample.value?.activities?.map((a) => a.activity) ?? [];
   return (
     <select name="activity" value={value} onChange={(e) => pick(e.currentTarget.value)}>
-      {all && <option value="">any</option>}
+      {all && <option value="">all sales</option>}
       {[...new Set([...known, ...(value ? [value] : [])])].map((a) => <option key={a} value={a}>{a}</option>)}
     </select>
   );

@@ -68,7 +68,7 @@ function Partitions({ list, backend }: { list: Partition[] | null; backend: stri
               <td class="num">{count(p.term)}</td><td class="num">{p.lease ? count(p.lease.token) : '–'}</td><td class="num">{p.lease ? <TTL lease={p.lease} /> : '–'}</td>
               <td class="num">{count(p.backlog_orders)}</td><td class="num">{count(p.unread)}</td><td class="num">{count(p.in_flight)}</td>
               <td class="num">{p.redelivered > 0 ? <Badge tone="wait">{count(p.redelivered)}</Badge> : '0'}</td><td class="num">{count(p.settled_seq)}</td>
-              {mayChange() && <td class="num">{p.lease && <Release lease={p.lease} />}</td>}
+              {mayChange() && <td class="num act">{p.lease && <Release lease={p.lease} />}</td>}
             </tr>
           ))}</tbody>
           <tfoot><tr><th class="num" scope="row">All</th><td /><td /><td /><td /><td class="num">{count(sum((p) => p.backlog_orders))}</td><td class="num">{count(sum((p) => p.unread))}</td><td class="num">{count(sum((p) => p.in_flight))}</td><td class="num">{count(sum((p) => p.redelivered))}</td><td />{mayChange() && <td />}</tr></tfoot>
@@ -112,8 +112,8 @@ function Locks({ list, known, backend }: { list: Lease[]; known: boolean; backen
             <thead><tr><th>Lock</th><th>Held by</th><th class="num">Token</th><th class="num">TTL left</th><th>Since</th><th class="num">Waiting</th>{mayChange() && <th><span class="visually-hidden">Change</span></th>}</tr></thead>
             <tbody>{list.map((l) => (
               <tr key={l.name} data-row>
-                <th scope="row">{l.name}{l.note && <span class="quiet"> {l.note}</span>}</th><td><Copy text={l.owner} /></td><td class="num">{count(l.token)}</td><td class="num"><TTL lease={l} /></td>
-                <td>{clock(l.since)}</td><td class="num">{count(l.waiters)}</td>{mayChange() && <td class="num"><Release lease={l} /></td>}
+                <th scope="row">{l.name}{l.note && !l.name.endsWith(`/${l.note}`) && <span class="quiet"> {l.note}</span>}</th><td><Copy text={l.owner} /></td><td class="num">{count(l.token)}</td><td class="num"><TTL lease={l} /></td>
+                <td>{clock(l.since)}</td><td class="num">{count(l.waiters)}</td>{mayChange() && <td class="num act"><Release lease={l} /></td>}
               </tr>
             ))}</tbody>
           </table>

@@ -29,6 +29,7 @@ const empty: Selection = { source: 'dead', mode: 'republish' };
 
 function New() {
   const [s, set] = useState<Selection>(empty);
+  const [rate, setRate] = useState<number | undefined>();
   const [planned, setPlanned] = useState<string>('');
   const [error, setError] = useState<Error | null>(null);
   const change = (c: Partial<Selection>) => { set(tidy({ ...s, ...c })); setPlanned(''); };
@@ -40,13 +41,14 @@ function New() {
     try { const j = await planReplay(s); keepJob(j); setPlanned(j.job); } catch (problem) { setError(problem as Error); }
   };
   return (
-    <Panel title="New replay" note="has no effect on an order that is decided">
+    <Panel title="New replay" note={<>has no effect on an order that is decided; runs in process <code>{sample.value?.process.instance ?? '…'}</code></>}>
       <form class="filters" onSubmit={begin}>
         <Fields s={s} change={change} />
+        <label><span>Most orders per second</span><input name="replay-rate" inputMode="numeric" pattern="[0-9]*" size={8} placeholder="no limit" onInput={(e) => setRate(Number(e.currentTarget.value) || undefined)} /></label>
         <button type="submit" class="primary" disabled={plan?.state === 'running'}>Plan</button>
       </form>
       {error && <Fault error={error} />}
-      {plan && <Planned plan={plan} s={s} />}
+      {plan && <Planned plan={plan} s={s} rate={rate} />}
       {!plan && latest && <JobLine job={latest} />}
     </Panel>
   );
@@ -61,8 +63,11 @@ function Fields({ s, change }: { s: Selection; change: (c: Partial<Selection>) =
   const text = (name: 'sku' | 'user' | 'order', label: string) => (
     <label><span>{label}</span><input name={`replay-${name}`} autocomplete="off" size={12} value={s[name] ?? ''} onInput={(e) => change({ [name]: e.currentTarget.value.trim() })} /></label>
   );
-  const number = (name: 'from_seq' | 'to_seq', label: string) => (
+  const number = (name: 'partition' | 'from_seq' | 'to_seq', label: string) => (
     <label><span>{label}</span><input name={`replay-${name}`} inputMode="numeric" pattern="[0-9]*" size={8} value={s[name] ?? ''} onInput={(e) => change({ [name]: e.currentTarget.value ? Number(e.currentTarget.value) : undefined })} /></label>
+  );
+  const time = (name: 'since' | 'until', label: string) => (
+    <label><span>{label}</span><input name={`replay-${name}`} type="datetime-local" step="1" onInput={(e) => change({ [name]: e.currentTarget.value ? new Date(e.currentTarget.value).toISOString() : undefined })} /></label>
   );
   return (
     <>
@@ -75,19 +80,20 @@ function Fields({ s, change }: { s: Selection; change: (c: Partial<Selection>) =
       <label><span>Sale</span>
         <select value={s.activity ?? ''} onChange={(e) => change({ activity: e.currentTarget.value })}><option value="">any</option>{sample.value?.activities?.map((a) => <option key={a.activity} value={a.activity}>{a.activity}</option>)}</select>
       </label>
-      {text('sku', 'SKU')}{text('user', 'Buyer')}{text('order', 'Order id')}
+      {text('sku', 'SKU')}{text('user', 'Buyer')}{text('order', 'Order id')}{number('partition', 'Partition')}
+      {time('since', 'Reserved since, your time')}{time('until', 'Reserved before, your time')}
       {s.source === 'orders' && <>{number('from_seq', 'From message')}{number('to_seq', 'To message')}</>}
     </>
   );
 }
 
-function Planned({ plan, s }: { plan: Job; s: Selection }) {
+function Planned({ plan, s, rate }: { plan: Job; s: Selection; rate?: number }) {
   const [error, setError] = useState<Error | null>(null);
   const r = plan.result as Summary | null;
   const run = () => ask({
     title: `Replay ${many(r!.matched, 'order')}: ${count((r!.undecided ?? 0) + r!.dead)} without a decision are settled, if stock and limit allow`,
-    detail: `${count(r!.already)} are decided already and stay as they are. It reads messages ${count(r!.from_seq)} to ${count(r!.to_seq)}.`, verb: 'Run the replay', reason: 'required',
-    run: async ({ reason }) => { setError(null); keepJob(await runReplay(s, undefined, reason)); return 'The replay runs.'; },
+    detail: `${count(r!.already)} are decided already and stay as they are. It reads messages ${count(r!.from_seq)} to ${count(r!.to_seq)}${rate ? `, at most ${many(rate, 'order')} a second` : ''}.`, verb: 'Run the replay', reason: 'required',
+    run: async ({ reason }) => { setError(null); keepJob(await runReplay(s, rate, reason)); return 'The replay runs.'; },
   });
   const running = jobs.value.find((j) => j.kind === 'replay' && j.started_at >= plan.started_at);
   return (
@@ -141,7 +147,7 @@ function Runs({ runs }: { runs: Run[] }) {
             <td><Copy text={r.run} short /></td><td>{clock(r.started_at)}</td><td>{selected(r.selection)}</td>
             <td>{r.finished_at ? <Badge tone="good">finished</Badge> : going.has(r.run) ? <Badge tone="info">running</Badge> : <Badge tone="wait">stopped at {count(r.position)} of {count(r.to_seq)}</Badge>}</td>
             <td class="num">{count(r.matched)}</td><td class="num">{count(r.settled)}</td><td class="num">{count(r.already)}</td><td class="num">{count(r.rejected)}</td><td class="num">{count(r.dead)}</td><td class="num">{count(r.unknown)}</td>
-            {mayChange() && <td>{!r.finished_at && !going.has(r.run) && <button type="button" class="small" onClick={() => resumeRun(r)}>Resume …</button>}</td>}
+            {mayChange() && <td class="act">{!r.finished_at && !going.has(r.run) && <button type="button" class="small" onClick={() => resumeRun(r)}>Resume …</button>}</td>}
           </tr>
         ))}</tbody>
       </table>
@@ -149,7 +155,8 @@ function Runs({ runs }: { runs: Run[] }) {
   );
 }
 
-const selected = (s: Selection) => [s.source === 'dead' ? 'dead letters' : 'order log', s.mode, s.activity, s.sku, s.user, s.order].filter(Boolean).join(' · ');
+const selected = (s: Selection) => [s.source === 'dead' ? 'dead letters' : 'order log', s.mode, s.activity, s.sku, s.user, s.order,
+  s.partition !== undefined && `partition ${s.partition}`, s.since && `since ${clock(s.since)}`, s.until && `before ${clock(s.until)}`].filter(Boolean).join(' · ');
 
 const resumeRun = (r: Run) => ask({
   title: `Resume the replay of ${clock(r.started_at)}: messages ${count(r.position + 1)} to ${count(r.to_seq)} are left`,
