@@ -38,7 +38,7 @@ func BenchmarkDecodeRequest(b *testing.B) {
 	w := httptest.NewRecorder()
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Body = readCloser{strings.NewReader(body)}
+		r.Body, r.ContentLength = readCloser{strings.NewReader(body)}, int64(len(body))
 		_, err := readOrder(w, r)
 		check(b, err)
 	}

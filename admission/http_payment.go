@@ -177,7 +177,7 @@ func (h *Handler) readPayment(w http.ResponseWriter, r *http.Request) (Payment, 
 }
 
 func (h *Handler) signedBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := readBody(w, r)
+	body, err := readBody(w, r, nil)
 	if err != nil {
 		return nil, err
 	}

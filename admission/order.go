@@ -1,12 +1,12 @@
 package admission
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 )
 
@@ -55,7 +55,7 @@ type Order struct {
 	User     string    `json:"user"`
 	SKU      string    `json:"sku"`
 	Quantity int64     `json:"quantity"`
-	Key      string    `json:"key,omitempty"`
+	Key      string    `json:"key,omitzero"`
 	At       time.Time `json:"at"` // Redis TIME of the reservation, whole milliseconds
 }
 
@@ -69,7 +69,7 @@ type Batch struct {
 	Activity string  `json:"activity"`
 	Orders   []Order `json:"orders"`
 
-	Replay *Replayed `json:"replay,omitempty"` // nil: the orders came from the gate
+	Replay *Replayed `json:"replay,omitzero"` // nil: the orders came from the gate
 
 	bytes int // of what Add has added, at most
 }
@@ -86,12 +86,12 @@ func (b *Batch) Add(o Order) bool {
 
 // Replayed marks a batch whose orders a replay has appended again.
 type Replayed struct {
-	Run string `json:"run,omitempty"`
+	Run string `json:"run,omitzero"`
 	// From is the lowest sequence number of the messages whose orders these are; 0:
 	// they were not read in the log. A reader of both need not look at the copy.
-	From uint64 `json:"from,omitempty"`
+	From uint64 `json:"from,omitzero"`
 	// Held asks to decide the held orders among them now; without it they stay held.
-	Held bool `json:"held,omitempty"`
+	Held bool `json:"held,omitzero"`
 }
 
 // NewBatch returns an empty batch under a fresh id.
@@ -161,10 +161,24 @@ func ValidName(s string) bool {
 	return true
 }
 
-// ValidID tells whether s is an order id in its one canonical spelling.
+// ValidID tells whether s is an order id in its one canonical spelling: a UUID in lower
+// case.
 func ValidID(s string) bool {
-	id, err := uuid.Parse(s)
-	return err == nil && id.String() == s
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // ValidUser tells whether s may be a user id. Ids are compared byte by byte.

@@ -1,9 +1,10 @@
 package consumer
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"seckill/admission"
 )

@@ -191,6 +191,9 @@ func (e *Events) publish(ctx context.Context, changes []change) error {
 func (e *Events) singly(ctx context.Context, out []outgoing) (err error) {
 	var acks []jetstream.PubAckFuture
 	for _, o := range out {
+		for _, header := range []string{batchID, batchSequence, batchCommit} {
+			o.msg.Header.Del(header)
+		}
 		ack, refused := e.js.PublishMsgAsync(o.msg, jetstream.WithExpectStream(e.StreamName()), jetstream.WithRetryAttempts(0))
 		if refused != nil {
 			err = fmt.Errorf("publish the event of order %s: %w", o.ID, refused)
@@ -236,6 +239,8 @@ type outgoing struct {
 	step admission.Step
 }
 
+var eventType = []string{eventContentType}
+
 func (e *Events) message(ctx context.Context, c change) (outgoing, error) {
 	event := c.event(e.config.Namespace)
 	data, err := event.encode()
@@ -244,7 +249,7 @@ func (e *Events) message(ctx context.Context, c change) (outgoing, error) {
 	}
 	msg := &nats.Msg{
 		Subject: e.config.Namespace + ".events." + c.Activity + "." + string(c.Status), Data: data,
-		Header: nats.Header{"Content-Type": {eventContentType}, jetstream.MsgIDHeader: {event.ID}},
+		Header: nats.Header{"Content-Type": eventType, jetstream.MsgIDHeader: {event.ID}},
 	}
 	ctx, step := c.goOn(ctx, e.config.Tracing)
 	if step.Traced() {

@@ -5,12 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Headers of an atomic batch.
+const (
+	batchID       = "Nats-Batch-Id"
+	batchSequence = "Nats-Batch-Sequence"
+	batchCommit   = "Nats-Batch-Commit"
 )
 
 var errNoAck = errors.New("the server did not acknowledge the batch")
@@ -20,18 +26,17 @@ var errNoAck = errors.New("the server did not acknowledge the batch")
 // for all. Any error: perhaps stored, and to be sent singly, where the stream drops
 // what it has; so does a batch of which it has a part.
 func (e *Events) together(ctx context.Context, out []outgoing) error {
-	batch := uuid.NewString()
+	batch := []string{uuid.NewString()}
 	last := len(out) - 1
 	for i, o := range out {
-		m := &nats.Msg{Subject: o.msg.Subject, Data: o.msg.Data, Header: maps.Clone(o.msg.Header)}
-		m.Header.Set("Nats-Batch-Id", batch)
-		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		o.msg.Header[batchID] = batch
+		o.msg.Header[batchSequence] = []string{strconv.Itoa(i + 1)}
 		if i == last { // what is said of it holds for all
-			m.Header.Set(jetstream.ExpectedStreamHeader, e.StreamName())
-			m.Header.Set("Nats-Batch-Commit", "1")
-			return e.commit(ctx, m)
+			o.msg.Header.Set(jetstream.ExpectedStreamHeader, e.StreamName())
+			o.msg.Header.Set(batchCommit, "1")
+			return e.commit(ctx, o.msg)
 		}
-		if err := e.nc.PublishMsg(m); err != nil {
+		if err := e.nc.PublishMsg(o.msg); err != nil {
 			return fmt.Errorf("publish event %d of a batch of %d: %w", i+1, len(out), err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"seckill/admission"
 	"seckill/consumer"
 )
@@ -102,6 +104,39 @@ func TestMessageInAStaleHandIsGivenBack(t *testing.T) {
 		n := queryInt(t, s.sale, `select count(*) from orders`)
 		return n == 2, fmt.Sprint(n, " are settled")
 	})
+	s.books("a1", answers)
+}
+
+// A delivery goes astray, to a request that nobody waits for any more, and no other
+// message follows: the worker notices by the log's count, and settles the order long
+// before AckWait. Red if it only looks at what comes.
+func TestDeliveryThatWentAstrayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := newSale(t, saleOptions{partitions: 1})
+	s.open("a1", units("s1", 100, 1))
+	s.startWorker(workerOptions{ackWait: time.Hour})
+	var answers []answer
+	post := func() {
+		answers = append(answers, s.oneByOne(fmt.Sprint("u", len(answers)))...)
+	}
+	post()
+	s.rest("a1")
+	other, err := s.log.JetStream().Consumer(t.Context(), s.log.StreamName(), consumer.ConsumerName(0))
+	must(t, err)
+	eventually(t, "a delivery goes astray", func() (bool, string) {
+		// It is the turn of this request when the worker's, which was there before, has ended.
+		batch, err := other.Fetch(1, jetstream.FetchMaxWait(10*time.Second))
+		must(t, err)
+		for {
+			post()
+			select {
+			case m, ok := <-batch.Messages():
+				return ok && m != nil, "the worker was first"
+			case <-time.After(300 * time.Millisecond): // the worker has this one; another is tried
+			}
+		}
+	})
+	s.rest("a1")
 	s.books("a1", answers)
 }
 

@@ -51,6 +51,7 @@ var errReconnected = errors.New("the log was away: its end is compared with the 
 // errTaken ends a hold: a delivery of the partition did not come here. Whoever has it
 // may die with it, and the position must not pass what is not decided. A request for
 // messages that a stale holder left open may have taken it, or it came too late for ours.
+// A delivery in turn shows the gap, or, when nothing comes, the log's own count.
 var errTaken = errors.New("the log has delivered messages to somebody else: the partition is settled again from the ledger's position")
 
 // ConsumerName is the durable consumer of a partition.
@@ -62,6 +63,9 @@ func (s *settler) run(taking, hold context.Context) error {
 		messages, err := s.fetch(taking, hold)
 		if err != nil {
 			return fmt.Errorf("fetch from partition %d: %w", s.term.Partition, err)
+		}
+		if len(messages) == 0 && s.misses(hold) {
+			return errTaken
 		}
 		for len(messages) > 0 {
 			n := s.portion(messages)
@@ -83,6 +87,14 @@ func (s *settler) run(taking, hold context.Context) error {
 		}
 	}
 	return nil
+}
+
+// misses asks the log, when nothing comes, whether it has delivered more than came here.
+func (s *settler) misses(hold context.Context) bool {
+	ctx, cancel := context.WithTimeout(hold, bindTimeout)
+	defer cancel()
+	info, err := s.consumer.Info(ctx)
+	return err == nil && info.Delivered.Consumer > s.delivered // the next fetch says why it does not answer
 }
 
 // giveBack has messages delivered again at once, to whoever has the newer term: a

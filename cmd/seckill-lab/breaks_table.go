@@ -115,6 +115,10 @@ var safeguards = []safeguard{
 		"(%d+) %-?%d+ (%S+)", "(%d+) %d+ (%S+)", "consumer", "TestOrderWithoutATimeDoesNotStopARebuild",
 	},
 	{
+		"12", "an idle settler asks whether a delivery went astray", "consumer/settler.go",
+		"info.Delivered.Consumer > s.delivered", "false && info != nil", "consumer", "TestDeliveryThatWentAstrayIsNotWaitedFor",
+	},
+	{
 		"13", "a released order is not released again", "admission/lua/settle.lua",
 		"(state == 'p' or state == 'c')", "record", "consumer", "TestRule13OutcomesActOnce",
 	},
