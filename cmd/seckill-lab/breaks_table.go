@@ -415,6 +415,14 @@ var safeguards = []safeguard{
 		"_, span := t.tracer.Start(", "ctx, span := t.tracer.Start(", "cmd/seckill", "TestTraceOfChanges",
 	},
 	{
+		"G3", "the log keeps orders for an hour at least", "cmd/seckill/settings.go",
+		"c.LogMaxAge }, leastMaxAge,", "c.LogMaxAge }, duplicateWindow,", "cmd/seckill", "TestRefusals",
+	},
+	{
+		"G3", "doctor sees that the log is about to drop orders", "cmd/seckill/doctor_log.go",
+		"case maxAge > 0 && age > maxAge/2:", "case false:", "cmd/seckill", "TestDoctorJudges",
+	},
+	{
 		"expiry", "the gate gets the units of expired orders", "consumer/expiry.go",
 		"		e.tell(ctx, dead)\n", "", "consumer", "TestCase15ExpiresWithoutTraffic",
 	},

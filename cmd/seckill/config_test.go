@@ -230,7 +230,7 @@ func TestRefusals(t *testing.T) {
 		{environ: "SECKILL_LOG_MAX_BYTES=8 bananas", want: []string{"log.max_bytes", "8GiB"}},
 		{environ: "SECKILL_LOG_MAX_BYTES=1023KiB", want: []string{"log.max_bytes"}},
 		{environ: "SECKILL_LOG_MAX_BYTES=99999999EiB", want: []string{"log.max_bytes"}},
-		{environ: "SECKILL_LOG_MAX_AGE=1m", want: []string{"log.max_age", "0s"}},
+		{environ: "SECKILL_LOG_MAX_AGE=59m", want: []string{"log.max_age", "0s"}},
 		{environ: "SECKILL_LOG_MAX_AGE=", want: []string{"log.max_age"}},
 		{environ: "SECKILL_LOG_ACK_WAIT=0s", want: []string{"log.ack_wait"}},
 		// Relations and files.

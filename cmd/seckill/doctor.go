@@ -139,6 +139,9 @@ func examine(ctx context.Context, c Config) ([]*checks, error) {
 		}
 		return nil, errors.Join(append(errs, errors.New("doctor: no store answered: nothing could be checked"))...)
 	}
+	if all[0].reached && all[1].reached && all[2].reached { // else opening them would only wait
+		lookAtBacklog(ctx, c, all[0])
+	}
 	setup := &checks{store: "settings"}
 	lookAtClocks(clocks, setup)
 	lookAtSettings(c, setup)

@@ -15,11 +15,15 @@ type judgement struct {
 
 func judgements() map[string]judgement {
 	all := map[string]judgement{
-		"old NATS":    {func(out *checks) { judgeNATSVersion(out, "2.12.9") }, "serious"},
-		"NATS 2.14":   {func(out *checks) { judgeNATSVersion(out, "2.14.0-RC.1") }, ""},
-		"NATS 3":      {func(out *checks) { judgeNATSVersion(out, "v3.0.1") }, ""},
-		"small NATS":  {func(out *checks) { judgePayload(out, 65536) }, "warning"},
-		"short lease": {func(out *checks) { judgeTimes(Config{LockTTL: 2 * time.Second, LogAckWait: 5 * time.Second}, out) }, "warning"},
+		"old backlog":           {func(out *checks) { judgeBacklog(out, noon.Add(-31*time.Minute), noon, time.Hour) }, "serious"},
+		"young backlog":         {func(out *checks) { judgeBacklog(out, noon.Add(-29*time.Minute), noon, time.Hour) }, ""},
+		"backlog kept for ever": {func(out *checks) { judgeBacklog(out, noon.Add(-900*time.Hour), noon, 0) }, ""},
+		"no backlog":            {func(out *checks) { judgeBacklog(out, time.Time{}, noon, time.Hour) }, ""},
+		"old NATS":              {func(out *checks) { judgeNATSVersion(out, "2.12.9") }, "serious"},
+		"NATS 2.14":             {func(out *checks) { judgeNATSVersion(out, "2.14.0-RC.1") }, ""},
+		"NATS 3":                {func(out *checks) { judgeNATSVersion(out, "v3.0.1") }, ""},
+		"small NATS":            {func(out *checks) { judgePayload(out, 65536) }, "warning"},
+		"short lease":           {func(out *checks) { judgeTimes(Config{LockTTL: 2 * time.Second, LogAckWait: 5 * time.Second}, out) }, "warning"},
 		"long lease": {func(out *checks) {
 			judgeTimes(Config{LockTTL: time.Minute, LogAckWait: 90 * time.Second, LogMaxAge: time.Hour}, out)
 		}, "note warning"},
@@ -46,6 +50,8 @@ func judgements() map[string]judgement {
 	addLogs(all)
 	return all
 }
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 const longText = "0123456789abcdef0123456789abcdef"
 
@@ -90,6 +96,7 @@ func addStores(all map[string]judgement) {
 		n := redisNode{
 			"redis_version": "7.2.5", "role": "master", "cluster_enabled": "0", "aof_enabled": "1", "appendfsync": "everysec",
 			"aof_last_write_status": "ok", "maxmemory_policy": "noeviction", "maxmemory": "0", "used_memory": "90",
+			"lazyfree-lazy-expire": "yes",
 		}
 		for i := 0; i < len(changed); i += 2 {
 			n[changed[i]] = changed[i+1]
@@ -98,6 +105,7 @@ func addStores(all map[string]judgement) {
 			judgeRedis(out, n, addresses, "")
 			judgeRedisPersistence(out, n, "")
 			judgeRedisMemory(out, n, "")
+			judgeRedisExpiry(out, n, "")
 		}, want}
 	}
 	redis("Redis", "", 1)
@@ -111,6 +119,8 @@ func addStores(all map[string]judgement) {
 	redis("save failed", "serious", 1, "aof_last_write_status", "err", "rdb_last_bgsave_status", "err")
 	redis("eviction", "serious", 1, "maxmemory_policy", "allkeys-lru", "maxmemory", "100")
 	redis("eviction later", "note", 1, "maxmemory_policy", "volatile-lru")
+	redis("expiry in one go", "note", 1, "lazyfree-lazy-expire", "no")
+	redis("expiry unseen", "", 1, "lazyfree-lazy-expire", "")
 	redis("nearly full", "warning", 1, "maxmemory", "100")
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,8 +15,13 @@ import (
 	"seckill/consumer"
 )
 
-// shortestMaxAge is what an outage of the workers may well take.
-const shortestMaxAge = 24 * time.Hour
+const (
+	// leastMaxAge is how long the log keeps orders at least: whoever is paged because
+	// settlement stands must have the time to mend it.
+	leastMaxAge = time.Hour
+	// shortestMaxAge is what an outage of the workers may well take.
+	shortestMaxAge = 24 * time.Hour
+)
 
 // judgeStream compares the order log with what it is created as.
 func judgeStream(out *checks, c Config, s jetstream.StreamConfig) {
@@ -54,6 +60,48 @@ func judgeStream(out *checks, c Config, s jetstream.StreamConfig) {
 	}
 	if len(out.list) == found {
 		out.ok("order log", "file storage, limits, discard new, max age %v, max bytes %d, duplicates %v", s.MaxAge, s.MaxBytes, s.Duplicates)
+	}
+}
+
+// lookAtBacklog compares the age of what is not settled with what the log keeps.
+func lookAtBacklog(ctx context.Context, c Config, out *checks) {
+	oldest, maxAge, err := readBacklog(ctx, c)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound): // which lookAtNATS says
+	case err != nil:
+		out.unknown("oldest unsettled order", "it cannot be read: "+oneLine(err.Error()), "seckill migrate, if the ledger is new; else ask again when Postgres and NATS answer")
+	default:
+		judgeBacklog(out, oldest, time.Now(), maxAge)
+	}
+}
+
+// readBacklog reads since when the oldest unsettled order waits, and how long the log
+// keeps it.
+func readBacklog(ctx context.Context, c Config) (oldest time.Time, maxAge time.Duration, err error) {
+	s, err := openStores(ctx, c)
+	if err != nil {
+		return oldest, 0, err
+	}
+	defer s.close()
+	stream, err := s.log.JetStream().Stream(ctx, strings.ToUpper(c.Namespace)+"_ORDERS")
+	if err != nil {
+		return oldest, 0, err
+	}
+	oldest, err = s.audit(c, "", 0).OldestUnsettled(ctx)
+	return oldest, stream.CachedInfo().Config.MaxAge, err
+}
+
+func judgeBacklog(out *checks, oldest, now time.Time, maxAge time.Duration) {
+	const check = "oldest unsettled order"
+	age := now.Sub(oldest).Round(time.Second)
+	switch {
+	case oldest.IsZero():
+		out.ok(check, "there is none")
+	case maxAge > 0 && age > maxAge/2:
+		out.finding(serious, check, fmt.Sprintf("it waits for %v, and the log drops it after %v", age, maxAge),
+			"G3: accepted orders are dropped unsettled", "nats stream edit with --max-age 0 at once, then have the workers settle: seckill lock list, and their logs")
+	default:
+		out.ok(check, "it waits for %v", age)
 	}
 }
 

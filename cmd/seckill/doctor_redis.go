@@ -72,7 +72,7 @@ func readRedisNode(ctx context.Context, client redis.Cmdable) (redisNode, error)
 			}
 		}
 	}
-	for _, name := range []string{"appendfsync", "no-appendfsync-on-rewrite"} { // INFO lacks them
+	for _, name := range []string{"appendfsync", "no-appendfsync-on-rewrite", "lazyfree-lazy-expire"} { // INFO lacks them
 		if got, err := client.ConfigGet(ctx, name).Result(); err == nil {
 			n[name] = got[name]
 		}
@@ -89,6 +89,7 @@ func lookAtRedisNode(ctx context.Context, c Config, client redis.Cmdable, where 
 	judgeRedis(out, n, len(c.RedisURLs), where)
 	judgeRedisPersistence(out, n, where)
 	judgeRedisMemory(out, n, where)
+	judgeRedisExpiry(out, n, where)
 }
 
 func judgeRedis(out *checks, n redisNode, addresses int, where string) {
@@ -156,5 +157,19 @@ func judgeRedisMemory(out *checks, n redisNode, where string) {
 		out.finding(warning, "memory", fmt.Sprintf("%d of %d bytes are used%s", used, most, where), "503: a full Redis refuses reservations", "a higher maxmemory; keys of closed sales stay until they are deleted")
 	default:
 		out.ok("eviction", "noeviction, %d bytes used, maxmemory %d%s", used, most, where)
+	}
+}
+
+// judgeRedisExpiry: the gate of a closed sale expires, with a record of every buyer.
+func judgeRedisExpiry(out *checks, n redisNode, where string) {
+	const check = "expiry"
+	switch n["lazyfree-lazy-expire"] {
+	case "":
+		out.unknown(check, "lazyfree-lazy-expire cannot be seen, CONFIG is refused"+where, "a Redis user that may run CONFIG GET")
+	case "no":
+		out.finding(note, check, "lazyfree-lazy-expire is no"+where, "answers: when the gate of a large closed sale expires, Redis stands still while it is freed",
+			"lazyfree-lazy-expire yes in redis.conf")
+	default:
+		out.ok(check, "lazyfree-lazy-expire %s%s", n["lazyfree-lazy-expire"], where)
 	}
 }

@@ -52,6 +52,7 @@ func TestOutput(t *testing.T) {
 	print("lock_list", "lock", "list")
 	print("lock_switch", "lock", "switch", "--to", "etcd", "--yes")
 	print("migrate", "migrate", "--yes")
+	print("version", "version")
 }
 
 // golden compares what a command prints with a file, as a table and, the second time
@@ -96,6 +97,7 @@ var (
 	sizeShape  = regexp.MustCompile(`(bytes"?:?\s+)\d+`)
 	// The instance that holds a lease: host, process and a number.
 	holderShape = regexp.MustCompile(`host-\d+-[0-9a-f]+`)
+	buildShape  = regexp.MustCompile(`(?m)^( *"?(?:commit|go)"?:? +"?)[^"\s,]+`) // of version
 	gapShape    = regexp.MustCompile(`(\S)  +`)
 )
 
@@ -106,6 +108,7 @@ func (i *installed) plain(text string) string {
 	if host, err := os.Hostname(); err == nil && host != "" {
 		text = strings.ReplaceAll(text, host, "host")
 	}
+	text = buildShape.ReplaceAllString(text, "${1}BUILD")
 	text = holderShape.ReplaceAllString(text, "HOLDER")
 	text = uuidShape.ReplaceAllString(text, "UUID")
 	text = timeShape.ReplaceAllString(text, "TIME")

@@ -58,7 +58,16 @@ func TestReferenceOfCommands(t *testing.T) {
 			visit(child)
 		}
 	}
-	visit(newProgram(nil).rootCommand())
+	root := newProgram(nil).rootCommand()
+	root.InitDefaultHelpCmd() // as running it does
+	visit(root)
+	_, listed, _ := strings.Cut(runWith(t, nil, "--help").stdout, "\nCommands:\n")
+	listed, _, _ = strings.Cut(listed, "\n\n")
+	for line := range strings.Lines(listed) {
+		if name := strings.Fields(line)[0]; !strings.Contains(b.String(), "\n## seckill "+name+"\n") {
+			t.Errorf("seckill --help lists %s, and the reference does not", name)
+		}
+	}
 	reference(t, "cli.md", b.String())
 }
 

@@ -306,7 +306,7 @@ var settings = []setting{
 		doc: "size of the order log; when it is full, orders are refused, never dropped",
 	},
 	{
-		name: "LOG_MAX_AGE", def: "168h", kind: durationOrZero(func(c *Config) *time.Duration { return &c.LogMaxAge }, duplicateWindow, 10*365*24*time.Hour),
+		name: "LOG_MAX_AGE", def: "168h", kind: durationOrZero(func(c *Config) *time.Duration { return &c.LogMaxAge }, leastMaxAge, 10*365*24*time.Hour),
 		doc: "how long the log keeps orders for replay, settled or not; 0s keeps them for ever",
 	},
 	{

@@ -41,12 +41,13 @@ func (p *redisProgram) addresses() (err error) {
 func (p *redisProgram) prepare(context.Context) error { return os.MkdirAll(p.dir, 0o755) }
 
 // command runs the gate's Redis as an operator should: an append-only log synced
-// every second, no snapshots, and never a key thrown away for lack of memory.
+// every second, no snapshots, never a key thrown away for lack of memory, and the gate
+// of a closed sale freed beside the work.
 func (p *redisProgram) command() *exec.Cmd {
 	return exec.Command(p.path,
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--dir", p.dir,
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
-		"--maxmemory-policy", "noeviction", "--daemonize", "no", "--logfile", "")
+		"--maxmemory-policy", "noeviction", "--lazyfree-lazy-expire", "yes", "--daemonize", "no", "--logfile", "")
 }
 
 // probe compares process ids. PING is asked too, because INFO is answered even while
