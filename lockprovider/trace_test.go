@@ -65,7 +65,7 @@ func TestTracerSeesAcquisitionsAndHolds(t *testing.T) {
 	if err := errors.Join(l.Release(ctx), p.Close(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"lock.acquire granted", "lock.acquire ended", "lock.acquire failed", "lock.hold released", "lock.hold ended"}
+	want := []string{"lock.acquire granted", "lock.acquire ended", "lock.acquire held", "lock.acquire failed", "lock.hold released", "lock.hold ended"}
 	if !slices.Equal(tr.events, want) {
 		t.Fatalf("the tracer saw %q, want %q", tr.events, want)
 	}
