@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,21 +68,44 @@ func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, namespace stri
 // StreamName is the name of the JetStream stream.
 func (d *DeadLetters) StreamName() string { return strings.ToUpper(d.namespace) + "_DEAD" }
 
-// Broken keeps a log message that cannot be read, unless it is kept already: a log
-// that is settled again from its beginning brings it once more.
-func (d *DeadLetters) Broken(ctx context.Context, from Delivery, data []byte, why error) error {
+// Unreadable is a log message that cannot be read.
+type Unreadable struct {
+	From Delivery
+	Data []byte
+	Why  error
+}
+
+func (u Unreadable) isIn(l Letter) bool {
+	return l.Order == nil && l.Seq == u.From.Seq && bytes.Equal(l.Data, u.Data)
+}
+
+// Broken keeps log messages that cannot be read, unless they are kept already: a log
+// that is settled again from its beginning brings them once more. It looks through what
+// is kept once for all of them: a flood of such messages must not outlast AckWait.
+func (d *DeadLetters) Broken(ctx context.Context, messages ...Unreadable) error {
+	if len(messages) == 0 {
+		return nil
+	}
 	kept, err := d.Find(ctx, unknownActivity, func(l Letter) bool {
-		return l.Order == nil && l.Seq == from.Seq && bytes.Equal(l.Data, data)
+		return slices.ContainsFunc(messages, func(u Unreadable) bool { return u.isIn(l) })
 	})
-	if err != nil || len(kept) > 0 {
+	if err != nil {
 		return err
 	}
-	letter := DeadLetter{
-		Version: letterVersion, Activity: unknownActivity, Reason: "unreadable", Detail: why.Error(),
-		Seq: from.Seq, Deliveries: from.Deliveries, Data: data,
+	for _, u := range messages {
+		if slices.ContainsFunc(kept, u.isIn) {
+			continue
+		}
+		letter := DeadLetter{
+			Version: letterVersion, Activity: unknownActivity, Reason: "unreadable", Detail: u.Why.Error(),
+			Seq: u.From.Seq, Deliveries: u.From.Deliveries, Data: u.Data,
+		}
+		// The content too: a log that was made anew has another message of this number.
+		if err := d.write(ctx, fmt.Sprintf("dead:message:%d:%x", u.From.Seq, sha256.Sum256(u.Data)), letter); err != nil {
+			return err
+		}
 	}
-	// The content too: a log that was made anew has another message of this number.
-	return d.write(ctx, fmt.Sprintf("dead:message:%d:%x", from.Seq, sha256.Sum256(data)), letter)
+	return nil
 }
 
 // Held keeps every order of the decisions that is held. It is called before the

@@ -196,9 +196,9 @@ func TestUnreadableLetters(t *testing.T) {
 	readable, err := json.Marshal(b)
 	must(t, err)
 	from := consumer.Delivery{Seq: 7, Deliveries: 3}
-	must(t, s.dead().Broken(t.Context(), from, readable, errors.New("of version 2")))
-	must(t, s.dead().Broken(t.Context(), from, []byte("{"), errors.New("no JSON")))
-	must(t, s.dead().Broken(t.Context(), from, []byte("{"), errors.New("no JSON")))
+	must(t, s.dead().Broken(t.Context(), consumer.Unreadable{From: from, Data: readable, Why: errors.New("of version 2")}))
+	must(t, s.dead().Broken(t.Context(), consumer.Unreadable{From: from, Data: []byte("{"), Why: errors.New("no JSON")}))
+	must(t, s.dead().Broken(t.Context(), consumer.Unreadable{From: from, Data: []byte("{"), Why: errors.New("no JSON")}))
 	letters := s.letters()
 	if len(letters) != 2 || letters[0].Deliveries != 3 {
 		t.Fatalf("dead letters: %+v", letters)

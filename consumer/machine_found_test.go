@@ -140,15 +140,15 @@ func TestDeliveryThatWentAstrayIsNotWaitedFor(t *testing.T) {
 	s.books("a1", answers)
 }
 
-// A worker holds an order and dies before it has written the dead letter: the next one
-// writes it, since else no operator would ever see the order. Red if the position moves
-// with the decision.
+// Two workers, one after the other, hold an order and die before they have written the
+// dead letter: the next one writes it, since else no operator would ever see the order.
+// Red if the position moves with the decision, or with finding it made.
 func TestHeldOrderGetsItsLetterAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := newMachineSale(t)
 	s.open("a1", units("s1", 5, 2))
 	first := s.post(one("a1", poisoned))
-	for _, end := range []consumer.End{consumer.EndSettled, consumer.EndDone} {
+	for _, end := range []consumer.End{consumer.EndSettled, consumer.EndSettled, consumer.EndDone} {
 		h, err := s.workers[0].TakeHold(t.Context(), 0)
 		must(t, err)
 		eventually(t, "the order is delivered", func() (bool, string) {

@@ -197,7 +197,7 @@ func TestReplayOfDeadLetters(t *testing.T) {
 			stop := s.startWorker(workerOptions{})
 			s.held(answers[1].order)
 			s.held(answers[2].order)
-			must(t, s.dead().Broken(t.Context(), consumer.Delivery{Seq: 9}, []byte("{"), errors.New("no JSON")))
+			must(t, s.dead().Broken(t.Context(), consumer.Unreadable{From: consumer.Delivery{Seq: 9}, Data: []byte("{"), Why: errors.New("no JSON")}))
 			if mode == consumer.ReplayApply {
 				stop()
 			}

@@ -187,14 +187,16 @@ func (s *settler) settle(taking, hold context.Context, messages []message) (err 
 	hold, step := s.takeOver(hold, messages)
 	defer func() { step.End(err) }()
 	var deliveries []Delivery
+	var unreadable []Unreadable
 	for _, m := range messages {
 		if m.broken != nil {
-			if err := s.Dead.Broken(hold, m.Delivery, m.Data(), m.broken); err != nil {
-				return err
-			}
+			unreadable = append(unreadable, Unreadable{m.Delivery, m.Data(), m.broken})
 			continue
 		}
 		deliveries = append(deliveries, m.Delivery)
+	}
+	if err := s.Dead.Broken(hold, unreadable...); err != nil {
+		return err
 	}
 	decisions, err := s.decide(taking, hold, deliveries, messages)
 	if err != nil {
