@@ -407,6 +407,18 @@ var safeguards = []safeguard{
 		"err != nil || age.Abs() > signatureAge {", "err != nil || age < 0 && age > 0 {", "admission", "TestPaymentSignature",
 	},
 	{
+		"consent", "without a terminal a change needs --yes", "cmd/seckill/operate_consent.go",
+		"; ok || c.yes {", "; ok || c != nil {", "cmd/seckill", "TestQuestionsNameTheEffect",
+	},
+	{
+		"consent", "only a yes goes on", "cmd/seckill/operate_consent.go",
+		`if answer == "y" || answer == "yes" {`, `if answer != "n" {`, "cmd/seckill", "TestQuestionsNameTheEffect",
+	},
+	{
+		"upgrade", "a message of a version that is not known is not settled", "admission/order.go",
+		"if b.Version != messageVersion {", "if b.Version < messageVersion {", "consumer", "TestMessagesOfTheFormerRelease",
+	},
+	{
 		"trace", "a move tells its trace to the transaction", "consumer/move.go",
 		"if err := tellTrace(ctx, tx); err != nil {", "if err := error(nil); err != nil {", "cmd/seckill", "TestTraceOfChanges",
 	},
