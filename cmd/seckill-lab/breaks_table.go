@@ -427,10 +427,6 @@ var safeguards = []safeguard{
 		"step.Traced() && expired > 0", "step.Traced()", "cmd/seckill", "TestTraceOfChanges",
 	},
 	{
-		"trace", "what is done under a lease is not within its hold", "cmd/seckill/tracing_lease.go",
-		"_, span := t.tracer.Start(", "ctx, span := t.tracer.Start(", "cmd/seckill", "TestTraceOfChanges",
-	},
-	{
 		"G3", "the log keeps orders for an hour at least", "cmd/seckill/settings.go",
 		"c.LogMaxAge }, leastMaxAge,", "c.LogMaxAge }, duplicateWindow,", "cmd/seckill", "TestRefusals",
 	},
