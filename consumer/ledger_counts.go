@@ -26,8 +26,7 @@ func (l *Ledger) Held(ctx context.Context, activity string) (map[string]int64, e
 // yet to be given back at a gate.
 func (l *Ledger) ReleaseDue(ctx context.Context, activity string) (int64, error) {
 	var n int64
-	err := l.pool.QueryRow(ctx, `
-		select count(*) from orders where release_epoch is not null and ($1 = '' or activity_id = $1)`, activity).Scan(&n)
+	err := l.pool.QueryRow(ctx, sqlReleaseDue, activity).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count the orders whose release is due: %w", err)
 	}

@@ -110,10 +110,14 @@ func released(ctx context.Context, gate *admission.Gate, life gateLife, ids []st
 	return now > life.epoch, nil
 }
 
+var (
+	sqlReleaseLives = statement("release_lives")
+	sqlReleaseDue   = statement("release_due")
+)
+
 // releaseLives lists which gates have units to get back.
 func (l *Ledger) releaseLives(ctx context.Context) ([]gateLife, error) {
-	rows, err := l.pool.Query(ctx, `
-		select distinct activity_id, release_epoch from orders where release_epoch is not null order by 1, 2`)
+	rows, err := l.pool.Query(ctx, sqlReleaseLives)
 	if err != nil {
 		return nil, fmt.Errorf("list the gates that have units to get back: %w", err)
 	}
