@@ -82,6 +82,9 @@ func (c *core) once(a *attempt, queue bool) (grant, error) {
 		ctx, cancel := context.WithTimeout(a.ctx, callLimit(a.req.ttl))
 		g, err = c.backend.try(ctx, a)
 		cancel()
+		if errors.Is(err, ErrHeld) {
+			a.held()
+		}
 	}
 	return c.heed(a, g, err)
 }
