@@ -5,8 +5,8 @@ LOCK ?= etcd
 ONESHOT ?=
 PAYMENT ?=
 UNPAID ?= 40
-# Two packages at a time: each brings four servers of its own.
-TESTFLAGS ?= -p 2 -timeout 15m
+# Two packages at a time: each brings four servers of its own. make lint vets.
+TESTFLAGS ?= -p 2 -timeout 15m -vet=off
 BENCH ?= .
 SEED ?= 1
 SOAK ?= 10m
