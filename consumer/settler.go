@@ -99,7 +99,7 @@ func (s *settler) misses(hold context.Context) bool {
 
 // giveBack has messages delivered again at once, to whoever has the newer term: a
 // request for messages that a stale holder left open may have taken them. Who has the
-// term does not notice that until the next message comes.
+// term notices by itself only when another message comes, or none for a while.
 func giveBack(messages []message) {
 	for _, m := range messages {
 		_ = m.Nak() // a lost one only means waiting for AckWait
